@@ -1,0 +1,56 @@
+"""A Jupyter server as the gateway of your devices.
+
+``import suzent_jupyter as sz`` costs next to nothing; names load what they need on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .kernel import Gateway, connect
+    from .node import NodeHost, capability
+
+__version__ = "0.1.0"
+__all__ = ["Gateway", "NodeHost", "__version__", "capability", "connect"]
+
+_LAZY = {
+    "connect": "kernel",
+    "Gateway": "kernel",
+    "NodeHost": "node",
+    "capability": "node",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def _jupyter_server_extension_points() -> list[dict[str, Any]]:
+    from .server.app import SuzentApp
+
+    return [{"module": "suzent_jupyter", "app": SuzentApp}]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Make the ``%suzent`` magics available: ``%load_ext suzent_jupyter``."""
+    from .kernel.magics import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Take them away again: ``%unload_ext suzent_jupyter``."""
+    from .kernel.magics import unload
+
+    unload(shell)

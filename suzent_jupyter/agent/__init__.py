@@ -1,0 +1,1 @@
+"""What runs a turn: agents, their memory and their tools."""

@@ -1,0 +1,1 @@
+"""Finding gateways on the local network and the tailnet."""

@@ -1,0 +1,1 @@
+"""This gateway as a client of others."""

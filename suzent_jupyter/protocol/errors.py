@@ -1,0 +1,133 @@
+"""Error codes: what each means over HTTP, and the one exception that carries them.
+
+A code is part of the contract: callers branch on it, so that the sentence beside it can stay a sentence.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class ErrorSpec(NamedTuple):
+    """How a code looks from outside: HTTP status, whether trying again can help, and a general hint."""
+
+    status: int
+    retryable: bool
+    hint: str
+
+
+ERRORS: dict[str, ErrorSpec] = {
+    # requests
+    "bad_json": ErrorSpec(400, False, "Send one JSON object, UTF-8, without NaN or Infinity."),
+    "invalid_request": ErrorSpec(422, False, "Compare the body with /openapi.json."),
+    "invalid_params": ErrorSpec(422, False, "`%suzent describe NODE` shows every parameter and its type."),
+    "invalid_timeout": ErrorSpec(422, False, "Give seconds as a number greater than 0."),
+    "too_large": ErrorSpec(413, False, "Send less at once, or pass a file by URL."),
+    "no_route": ErrorSpec(404, False, "/openapi.json lists every URL."),
+    "method_not_allowed": ErrorSpec(405, False, "/openapi.json lists the methods of every URL."),
+    # authority
+    "unauthorized": ErrorSpec(401, False, "Send a valid token: `Authorization: Bearer szt_…`."),
+    "forbidden": ErrorSpec(403, False, "This token's scope does not reach that URL."),
+    "forbidden_origin": ErrorSpec(403, False, "Open the page from this server's own address."),
+    # nodes and calls
+    "node_not_found": ErrorSpec(404, False, "`%suzent list` shows the connected nodes."),
+    "node_ambiguous": ErrorSpec(409, False, "Use the node id, or more of its first characters."),
+    "unknown_command": ErrorSpec(404, False, "`%suzent describe NODE` lists what it can do."),
+    "command_denied": ErrorSpec(403, False, "The setting `denied_commands` of this gateway forbids it."),
+    "pending_reapproval": ErrorSpec(409, False, "`%suzent pending` shows the new commands and their code."),
+    "paused": ErrorSpec(409, False, "`%suzent resume DEVICE` lets it work again."),
+    "idempotency_conflict": ErrorSpec(409, False, "Use a new key for a different call."),
+    "node_busy": ErrorSpec(429, True, "Wait for calls under way to end, then try again."),
+    "node_disconnected": ErrorSpec(502, True, "Wait for the node to reconnect, then try again."),
+    "bad_answer": ErrorSpec(502, False, "The device's program answered with something else than a result."),
+    "revoked": ErrorSpec(502, False, "The device was revoked; pair it again to use it."),
+    "deadline": ErrorSpec(504, True, "Give the call more time with `--timeout`, up to 600 s."),
+    "cancelled": ErrorSpec(499, False, "The caller cancelled the call."),
+    # pairing and devices
+    "code_unknown": ErrorSpec(404, False, "`%suzent pending` shows the codes that wait."),
+    "code_expired": ErrorSpec(410, False, "Let the device connect again for a new code."),
+    "code_denied": ErrorSpec(409, False, "It was denied; let the device connect again for a new code."),
+    "code_used": ErrorSpec(409, False, "It was approved already; `%suzent devices` shows it."),
+    "code_gone": ErrorSpec(410, False, "The device hung up; let it connect again for a new code."),
+    "device_unknown": ErrorSpec(404, False, "`%suzent devices` lists every device and token."),
+    "pairing_denied": ErrorSpec(403, False, "Ask the gateway's operator, then connect again."),
+    "pairing_expired": ErrorSpec(408, True, "Connect again for a new code."),
+    "too_many_pending": ErrorSpec(429, True, "Approve or deny the devices that wait, then connect again."),
+    "too_many_sockets": ErrorSpec(429, True, "Close unused connections, then connect again."),
+    "token_shared": ErrorSpec(409, True, "Two devices use one token: pair each of them on its own."),
+    "replaced": ErrorSpec(409, False, "The same device connected again; this older connection was closed."),
+    # frames
+    "bad_frame": ErrorSpec(400, False, "Send one JSON object with a `type` as a text frame."),
+    "bad_handshake": ErrorSpec(400, False, "The first frame must be `connect` with a `display_name`."),
+    "handshake_timeout": ErrorSpec(408, True, "Send `connect` right after opening the socket."),
+    "slow_reader": ErrorSpec(429, True, "Read faster, then connect and subscribe again."),
+    # the gateway itself
+    "nodes_disabled": ErrorSpec(503, True, "Set `nodes_enabled` to true: `%suzent config nodes_enabled true`."),
+    "store_unreadable": ErrorSpec(
+        503, False, "The gateway's database can't be read and is left untouched; see the server log."
+    ),
+    "store_failed": ErrorSpec(503, True, "The gateway could not write to its database; see the server log."),
+    "stopping": ErrorSpec(503, True, "The gateway is stopping or starting; try again in a moment."),
+    "internal": ErrorSpec(500, False, "A bug in the gateway; the server log has the traceback."),
+}
+
+
+class SuzentError(Exception):
+    """A failure that a person or program can act on.
+
+    Parameters
+    ----------
+    code : str
+        One of :data:`ERRORS`.
+    message : str
+        One sentence: what went wrong.
+    hint : str, optional
+        What to do about it; the code's own hint otherwise.
+    details : dict, optional
+        Further JSON fields of the error body, such as ``ids`` or ``commands``.
+    """
+
+    def __init__(
+        self, code: str, message: str, *, hint: str | None = None, details: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        spec = ERRORS[code]
+        self.code = code
+        self.message = message
+        self.hint = spec.hint if hint is None else hint
+        self.retryable = spec.retryable
+        self.status = spec.status
+        self.details = details or {}
+
+    def as_body(self) -> dict[str, Any]:
+        """Return the REST error body: ``{error, code, hint, retryable}`` and the details."""
+        return {
+            "error": self.message,
+            "code": self.code,
+            "hint": self.hint,
+            "retryable": self.retryable,
+            **self.details,
+        }
+
+    def as_frame(self) -> dict[str, Any]:
+        """Return the same as an ``error`` frame of a WebSocket protocol."""
+        return {
+            "type": "error",
+            "message": self.message,
+            "code": self.code,
+            "hint": self.hint,
+            "retryable": self.retryable,
+            **self.details,
+        }
+
+
+# WebSocket close codes (RFC 6455 section 7.4; 4000 and up are our own).
+CLOSE_GOING_AWAY = 1001
+CLOSE_PROTOCOL = 1002
+CLOSE_REFUSED = 1008
+CLOSE_TOO_LARGE = 1009
+CLOSE_TRY_AGAIN = 1013
+CLOSE_REPLACED = 4001
+CLOSE_REVOKED = 4003
+CLOSE_SLOW_READER = 4008
+CLOSE_DEAD = 4009

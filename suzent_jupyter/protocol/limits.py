@@ -1,0 +1,95 @@
+"""Every number of the protocol in one place, each with its unit and the reason for its value.
+
+The gateway takes a :class:`Limits` at start; configuration traits of the same names override single
+numbers, and ``GET /nodes/config`` shows the ones in force.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+def _limit(default: Any, unit: str, why: str) -> Any:
+    return field(default=default, metadata={"unit": unit, "why": why})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The numbers in force on one gateway.
+
+    Each field's metadata holds its ``unit`` (``s``, ``bytes``, ``count`` or ``chars``) and ``why``.
+    """
+
+    # A call
+    invoke_timeout: float = _limit(30.0, "s", "a call that names no timeout")
+    invoke_timeout_max: float = _limit(600.0, "s", "no call may hold its resources for longer")
+    calls_in_flight: int = _limit(64, "count", "calls one node works on at once")
+    calls_waiting: int = _limit(256, "count", "calls that wait for a node; further ones get 429")
+    idempotency_ttl: float = _limit(300.0, "s", "a repeated key gets the stored result this long")
+    idempotency_bytes: int = _limit(64 * MIB, "bytes", "stored results kept in all")
+    late_results: int = _limit(256, "count", "timed-out calls remembered per node, to know late answers")
+
+    # Frames and bodies
+    frame_bytes: int = _limit(25 * MIB, "bytes", "a frame of a connected node")
+    socket_bytes: int = _limit(32 * MIB, "bytes", "above it the socket closes with 1009")
+    first_frame_bytes: int = _limit(64 * KIB, "bytes", "the connect frame of an unknown device")
+    capability_bytes: int = _limit(4 * KIB, "bytes", "what each declared capability may add to it")
+    plain_params_bytes: int = _limit(
+        1 * MIB, "bytes", "parameters for nodes without features: old clients close on more"
+    )
+    body_bytes: int = _limit(1 * MIB, "bytes", "an HTTP request body")
+    invoke_body_bytes: int = _limit(25 * MIB, "bytes", "the body of an invoke")
+    send_buffer_bytes: int = _limit(32 * MIB, "bytes", "unsent bytes for a node that reads slowly")
+    waiting_bytes: int = _limit(64 * MIB, "bytes", "calls that wait for such a node; then 429")
+    client_buffer_bytes: int = _limit(
+        64 * MIB, "bytes", "unsent bytes for a kernel or panel; a slower reader is dropped"
+    )
+
+    # Handshake and pairing
+    handshake_timeout: float = _limit(15.0, "s", "until the first frame")
+    pairing_ttl: float = _limit(600.0, "s", "how long a device waits for approval")
+    pairing_code_length: int = _limit(6, "chars", "short enough to read out loud")
+    pending_total: int = _limit(50, "count", "devices waiting at once")
+    pending_per_address: int = _limit(5, "count", "of them from one address")
+    sockets_per_address: int = _limit(32, "count", "unauthenticated sockets of one address")
+    sockets_unauthenticated: int = _limit(512, "count", "unauthenticated sockets in all")
+    codes_remembered: int = _limit(512, "count", "ended codes, to say how each ended")
+    replacements_per_minute: int = _limit(3, "count", "more means that two devices share a token")
+
+    # Liveness
+    ping_interval: float = _limit(25.0, "s", "under the 30 to 60 s after which proxies drop a silent socket")
+    ping_timeout: float = _limit(25.0, "s", "silence after a written ping that means gone")
+
+    # Text from devices
+    capabilities: int = _limit(256, "count", "capabilities of one node")
+    name_chars: int = _limit(64, "chars", "a display name")
+    capability_name_chars: int = _limit(128, "chars", "a capability name")
+    description_chars: int = _limit(2000, "chars", "a description")
+    tags: int = _limit(32, "count", "tags of one node")
+
+    # Keeping
+    audit_rows: int = _limit(100_000, "count", "audit entries kept; the oldest go first")
+    store_poll: float = _limit(1.0, "s", "how often changes by another process are looked for")
+    request_id_bytes: int = _limit(128, "bytes", "ids and idempotency keys chosen by callers")
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
+                raise ValueError(f"{item.name} must be a number greater than 0, not {value!r}")
+
+    def as_dict(self) -> dict[str, int | float]:
+        """Return name → value."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+
+def describe_limits() -> dict[str, tuple[float | int, str, str]]:
+    """Return name → (default, unit, why), for configuration traits and documentation."""
+    return {
+        item.name: (item.default, item.metadata["unit"], item.metadata["why"])  # type: ignore[misc]
+        for item in fields(Limits)
+    }

@@ -1,0 +1,209 @@
+"""Parameters of a call, held against what the capability declared.
+
+A value of another type is converted where nothing is lost by it (``42`` for a ``str``, ``"5"`` for an ``int``), since
+command lines can't tell text from numbers; otherwise the call is refused before the device sees it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import lru_cache
+from typing import Any
+
+from .capabilities import TYPE_NAMES, CapabilitySchema
+from .errors import SuzentError
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_REFUSED = object()
+_EXPECTED = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "path": "a path as text",
+    "bytes": 'base64 text or {"media_type", "base64"}',
+    "null": "null",
+}
+
+
+def check_params(capability: CapabilitySchema, params: dict[str, Any]) -> dict[str, Any]:
+    """Return ``params`` with lossless conversions made.
+
+    Raises
+    ------
+    SuzentError
+        ``invalid_params``, naming the parameter, what was expected and what came.
+    """
+    schema = capability.input_schema
+    properties: dict[str, Any] = schema.get("properties", {}) if schema else {}
+    if not properties and not capability.params_schema and not schema:
+        return params
+    checked = dict(params)
+    for name, value in params.items():
+        kinds = _kinds(properties.get(name), capability.params_schema.get(name, ""))
+        if kinds and value is not None:
+            converted = _convert(value, kinds)
+            if converted is _REFUSED:
+                raise _invalid(capability.name, name, " or ".join(_EXPECTED[kind] for kind in kinds), value)
+            checked[name] = converted
+    if schema:
+        _validate(capability, schema, checked)
+    return checked
+
+
+def _kinds(schema: Any, type_text: str) -> tuple[str, ...]:
+    """Return the types a parameter may have: from its JSON Schema, else from its type name; () for free text."""
+    named = TYPE_NAMES.get(type_text.strip().casefold())
+    if isinstance(schema, dict):
+        if schema.get("contentEncoding") == "base64":
+            return ("bytes",)
+        kind = schema.get("type")
+        if kind is None and isinstance(schema.get("anyOf"), list):
+            parts = [part.get("type") for part in schema["anyOf"]]
+            return tuple(parts) if all(isinstance(part, str) for part in parts) else ()
+        if kind is not None:
+            return tuple(kind) if isinstance(kind, list) else (kind,)
+        return ()
+    return (named,) if named else ()
+
+
+def _convert(value: Any, kinds: tuple[str, ...]) -> Any:
+    if any(_fits(value, kind) for kind in kinds):
+        return value
+    for kind in kinds:
+        converted = _lossless(value, kind)
+        if converted is not _REFUSED:
+            return converted
+    return _REFUSED
+
+
+def _fits(value: Any, kind: str) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    match kind:
+        case "string" | "path":
+            return isinstance(value, str)
+        case "integer":
+            return isinstance(value, int)
+        case "number":
+            return isinstance(value, int | float)
+        case "array":
+            return isinstance(value, list)
+        case "object":
+            return isinstance(value, dict)
+        case "bytes":
+            return isinstance(value, str) or (isinstance(value, dict) and isinstance(value.get("base64"), str))
+        case "null":
+            return value is None
+    return False
+
+
+def _lossless(value: Any, kind: str) -> Any:
+    match kind:
+        case "string":
+            if isinstance(value, bool):
+                return "true" if value else "false"
+            if isinstance(value, int | float):
+                return str(value)
+        case "integer":
+            if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
+                return int(value)
+            if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53:
+                return int(value)
+        case "number":
+            if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+                number = float(value)
+                if math.isfinite(number):
+                    return int(value) if _INTEGER.fullmatch(value.strip()) else number
+        case "boolean":
+            if isinstance(value, str) and value.strip().casefold() in ("true", "false"):
+                return value.strip().casefold() == "true"
+            if not isinstance(value, bool) and isinstance(value, int) and value in (0, 1):
+                return bool(value)
+    return _REFUSED
+
+
+@lru_cache(maxsize=1024)
+def _validator(key: str) -> Any:
+    from jsonschema import Draft202012Validator
+
+    from .wire import decode
+
+    return Draft202012Validator(decode(key))
+
+
+def _validate(capability: CapabilitySchema, schema: dict[str, Any], params: dict[str, Any]) -> None:
+    from .wire import encode
+
+    properties = schema.get("properties", {})
+    for name in schema.get("required", []):
+        if name not in params:
+            kinds = _kinds(properties.get(name), "")
+            expected = " or ".join(_EXPECTED[kind] for kind in kinds) or "a value"
+            raise SuzentError(
+                "invalid_params",
+                f"{capability.name} needs the parameter '{name}' ({expected}).",
+                details={"parameter": name, "expected": expected, "got": None},
+            )
+    if schema.get("additionalProperties") is False:
+        for name in params:
+            if name not in properties:
+                known = ", ".join(properties) or "none"
+                raise SuzentError(
+                    "invalid_params",
+                    f"{capability.name} has no parameter '{_short(name)}'; it takes: {known}.",
+                    details={"parameter": _short(name), "expected": f"one of: {known}", "got": "an unknown name"},
+                )
+    # A parameter given as null means "not given" unless the schema speaks of null itself.
+    given = {name: value for name, value in params.items() if value is not None or name in schema.get("required", [])}
+    error = next(iter(_validator(encode(schema).decode()).iter_errors(given)), None)
+    if error is not None:
+        name = str(error.absolute_path[0]) if error.absolute_path else "params"
+        raise _invalid(capability.name, name, _explain(error), error.instance)
+
+
+def _explain(error: Any) -> str:
+    rule = error.validator_value
+    match error.validator:
+        case "enum":
+            return "one of " + ", ".join(map(repr, rule))
+        case "minimum" | "exclusiveMinimum":
+            return f"a number {'of at least' if error.validator == 'minimum' else 'above'} {rule}"
+        case "maximum" | "exclusiveMaximum":
+            return f"a number {'of at most' if error.validator == 'maximum' else 'below'} {rule}"
+        case "type":
+            kinds = rule if isinstance(rule, list) else [rule]
+            return " or ".join(_EXPECTED.get(kind, str(kind)) for kind in kinds)
+    return f"{error.validator} {_short(rule)}"
+
+
+def _invalid(command: str, name: str, expected: str, value: Any) -> SuzentError:
+    return SuzentError(
+        "invalid_params",
+        f"{command}: parameter '{_short(name)}' must be {expected}, not {_short(value)}.",
+        details={"parameter": _short(name), "expected": expected, "got": _short(value)},
+    )
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def read_timeout(value: Any, default: float, maximum: float) -> float:
+    """Return the seconds a call may take, at most ``maximum``.
+
+    Raises
+    ------
+    SuzentError
+        ``invalid_timeout`` for anything but a finite number greater than 0; a boolean is not a number.
+    """
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        raise SuzentError("invalid_timeout", f"timeout must be a number of seconds greater than 0, not {_short(value)}.")
+    return min(float(value), maximum)

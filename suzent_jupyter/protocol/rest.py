@@ -1,0 +1,288 @@
+"""Bodies of the REST routes. Suzent's fields keep their names and types; further ones are ours."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .capabilities import CapabilitySchema
+
+
+class Body(BaseModel):
+    """Base of all bodies: unknown fields are ignored, as Suzent's own callers may send more."""
+
+    model_config = ConfigDict(extra="ignore", defer_build=True)
+
+
+class ErrorBody(Body):
+    """Any answer with a status of 400 or more."""
+
+    error: str
+    code: str
+    hint: str = ""
+    retryable: bool = False
+
+
+class NodeInfo(Body):
+    """A connected node.
+
+    Times are UTC, ISO 8601. ``latency_ms`` is the round trip of the last WebSocket ping, ``calls`` the calls under way.
+    """
+
+    node_id: str
+    display_name: str
+    platform: str
+    status: Literal["connected", "paused"] = "connected"
+    connected_at: str
+    capabilities: list[CapabilitySchema] = Field(default_factory=list)
+    pending_capabilities: list[CapabilitySchema] = Field(default_factory=list)
+    description: str = ""
+    tags: list[str] = Field(default_factory=list)
+    features: list[str] = Field(default_factory=list)
+    scope: Literal["account", "enterprise"] = "account"
+    remote: str = ""
+    last_seen: str = ""
+    latency_ms: float | None = None
+    calls: int = 0
+
+
+class NodeListResponse(Body):
+    """``GET /nodes``."""
+
+    nodes: list[NodeInfo]
+    count: int
+
+
+class InvokeRequest(Body):
+    """``POST /nodes/{node}/invoke``.
+
+    Attributes
+    ----------
+    timeout : float, optional
+        Seconds, finite and greater than 0; 30 by default, 600 at most.
+    idempotency_key : str, optional
+        The same key and body within 5 minutes give the same result without a second call.
+    """
+
+    command: str
+    params: dict[str, Any] = Field(default_factory=dict)
+    timeout: float | None = None
+    idempotency_key: str | None = None
+
+
+class InvokeResponse(Body):
+    """The answer: a capability that fails is still an answer (``success`` false, ``error`` says why)."""
+
+    success: bool
+    result: Any = None
+    error: str | None = None
+
+
+class PendingNodeInfo(Body):
+    """A device, or new commands of a known one, waiting for approval.
+
+    ``kind`` is ``device`` or ``capabilities``; for the latter ``capabilities`` are the new ones only. ``replaces`` is
+    the id of a device with the same identity that this approval would replace.
+    """
+
+    pairing_code: str
+    display_name: str
+    platform: str
+    capabilities: list[CapabilitySchema] = Field(default_factory=list)
+    requested_at: str
+    expires_at: str = ""
+    remote: str = ""
+    kind: Literal["device", "capabilities"] = "device"
+    node_id: str | None = None
+    replaces: str | None = None
+    description: str = ""
+    tags: list[str] = Field(default_factory=list)
+
+
+class PendingListResponse(Body):
+    """``GET /nodes/pending``."""
+
+    pending: list[PendingNodeInfo]
+    count: int
+
+
+class ApprovedDeviceInfo(Body):
+    """A token we issued, and whom it stands for. ``scope`` is the token's authority, ``sharing`` who may see the node."""
+
+    device_id: str
+    display_name: str
+    platform: str
+    scope: Literal["node", "agent", "full"] = "node"
+    status: Literal["active", "paused"] = "active"
+    token_hint: str = ""
+    callback_url: str = ""
+    node_identity: str = ""
+    approved_at: str = ""
+    last_seen: str = ""
+    trigger_count: int = 0
+    last_triggered_at: str = ""
+    connected: bool = False
+    sharing: Literal["account", "enterprise"] = "account"
+    capabilities: list[str] = Field(default_factory=list)
+
+
+class ApprovedDeviceListResponse(Body):
+    """``GET /nodes/devices``."""
+
+    devices: list[ApprovedDeviceInfo]
+    count: int
+
+
+class PairingActionResponse(Body):
+    """Answer of approve, deny and revoke."""
+
+    success: bool
+    message: str = ""
+    device_id: str | None = None
+
+
+class StatusRequest(Body):
+    """``POST /nodes/devices/{id}/status``."""
+
+    status: Literal["active", "paused"]
+
+
+class StatusResponse(Body):
+    """Its answer."""
+
+    success: bool
+    status: str
+
+
+class HostTokenRequest(Body):
+    """``POST /nodes/host-token``: a token of full authority for one's own programs."""
+
+    name: str | None = None
+
+
+class HostTokenResponse(Body):
+    """Its answer; the token is shown this once."""
+
+    device_id: str
+    token: str
+    scope: Literal["full"] = "full"
+
+
+class Address(Body):
+    """One address a device can use."""
+
+    label: str
+    host: str
+    gateway_url: str
+
+
+class ConfigResponse(Body):
+    """``GET /nodes/config``. ``settings`` are the changeable ones, ``limits`` every number in force."""
+
+    nodes_enabled: bool
+    node_lan_bind: bool
+    binding_active: bool
+    port: int | None
+    addresses: list[Address] = Field(default_factory=list)
+    lan_host: str | None = None
+    gateway_url: str | None = None
+    node_discovery_enabled: bool = True
+    display_name: str = ""
+    denied_commands: list[str] = Field(default_factory=list)
+    restart_required: bool = False
+    fixed: list[str] = Field(default_factory=list)
+    limits: dict[str, int | float] = Field(default_factory=dict)
+    version: str = ""
+    store: str = "ok"
+
+
+class ConfigRequest(Body):
+    """``POST /nodes/config``: any of the changeable settings."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
+
+    nodes_enabled: bool | None = None
+    node_discovery_enabled: bool | None = None
+    node_lan_bind: bool | None = None
+    display_name: str | None = None
+    denied_commands: list[str] | None = None
+
+
+class ConfigChangeResponse(Body):
+    """Its answer: the settings in force, and whether one of them waits for a restart."""
+
+    success: bool
+    restart_required: bool
+    nodes_enabled: bool
+    node_discovery_enabled: bool
+    node_lan_bind: bool
+    display_name: str
+    denied_commands: list[str]
+
+
+class AuditEntry(Body):
+    """Who did what.
+
+    Attributes
+    ----------
+    id : int
+        Grows with time; the cursor for paging.
+    at : str
+        UTC, ISO 8601.
+    actor : str
+        The caller: ``user``, ``kernel``, ``loopback``, ``device:<id>``, ``token:<id>``, ``gateway``.
+    action : str
+        Such as ``device.approve``, ``node.connect``, ``invoke``.
+    node_id, node, command : str
+        What it was done to.
+    outcome : str
+        ``ok``, ``failed`` (by the device), or an error code.
+    duration_ms : float, optional
+        For calls.
+    origin : dict
+        What the caller said of itself, such as notebook and cell.
+    detail : dict
+        Anything more.
+    """
+
+    id: int
+    at: str
+    actor: str = ""
+    action: str
+    node_id: str = ""
+    node: str = ""
+    command: str = ""
+    outcome: str = "ok"
+    duration_ms: float | None = None
+    origin: dict[str, Any] = Field(default_factory=dict)
+    detail: dict[str, Any] = Field(default_factory=dict)
+
+
+class AuditResponse(Body):
+    """``GET /audit?limit=&before=``: newest first; ``next`` is the ``before`` of the following page."""
+
+    entries: list[AuditEntry]
+    count: int
+    next: int | None = None
+
+
+class PeerListResponse(Body):
+    """``GET /nodes/peers``."""
+
+    peers: list[dict[str, Any]] = Field(default_factory=list)
+    count: int = 0
+
+
+class GrantListResponse(Body):
+    """``GET /nodes/grants``."""
+
+    grants: list[dict[str, Any]] = Field(default_factory=list)
+    count: int = 0
+
+
+class ConnectionListResponse(Body):
+    """``GET /nodes/connections``."""
+
+    connections: list[dict[str, Any]] = Field(default_factory=list)
+    count: int = 0

@@ -1,0 +1,1 @@
+"""Which device shall carry out a prompt: language model, keywords, recency."""
