@@ -31,9 +31,35 @@ TYPE_NAMES: dict[str, str] = {
 # Of a device's JSON Schema only these keywords are kept. `pattern` could hold the event loop for minutes, `$ref` could
 # make the validator fetch a URL, and combinators could be nested into exponential work.
 _SCHEMA_KEYWORDS = frozenset(
-    "type title description default examples properties required additionalProperties items enum const minimum maximum "
-    "exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems minProperties "
-    "maxProperties anyOf format contentEncoding contentMediaType".split()
+    [
+        "type",
+        "title",
+        "description",
+        "default",
+        "examples",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "enum",
+        "const",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "uniqueItems",
+        "minProperties",
+        "maxProperties",
+        "anyOf",
+        "format",
+        "contentEncoding",
+        "contentMediaType",
+    ]
 )
 _SCHEMA_DEPTH = 8
 _JSON_TYPES = frozenset(["string", "integer", "number", "boolean", "array", "object", "null"])
@@ -87,9 +113,8 @@ def read_capabilities(value: Any, limits: Limits) -> tuple[list[CapabilitySchema
         return [], ["capabilities must be a list"]
     kept: dict[str, CapabilitySchema] = {}
     warnings: dict[str, None] = {}
-    for entry in value:
-        if isinstance(entry, str):
-            entry = {"name": entry}
+    for item in value:
+        entry = {"name": item} if isinstance(item, str) else item
         name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(name, str) or not name.strip():
             warnings["a capability without a name was left out"] = None
@@ -127,15 +152,17 @@ def _read_params_schema(value: Any, limits: Limits) -> dict[str, str]:
         return {}
     result = {}
     for key, kind in list(value.items())[: limits.capabilities]:
-        if isinstance(kind, dict) and isinstance(kind.get("type"), str):
-            kind = kind["type"]
-        elif kind is None:
-            kind = ""
-        elif not isinstance(kind, str):
-            kind = json.dumps(kind)[: limits.description_chars]
         if isinstance(key, str) and 0 < len(key) <= limits.capability_name_chars:
-            result[key] = clean_text(kind, limits.description_chars)
+            result[key] = clean_text(_type_text(kind), limits.description_chars)
     return result
+
+
+def _type_text(kind: Any) -> str:
+    if isinstance(kind, dict) and isinstance(kind.get("type"), str):
+        kind = kind["type"]
+    if kind is None:
+        return ""
+    return kind if isinstance(kind, str) else json.dumps(kind)
 
 
 def safe_schema(value: Any, depth: int = 0) -> dict[str, Any] | None:
@@ -148,9 +175,7 @@ def safe_schema(value: Any, depth: int = 0) -> dict[str, Any] | None:
             continue
         if key == "properties":
             if isinstance(part, dict):
-                kept[key] = {
-                    str(name): safe_schema(sub, depth + 1) or {} for name, sub in list(part.items())[:256]
-                }
+                kept[key] = {str(name): safe_schema(sub, depth + 1) or {} for name, sub in list(part.items())[:256]}
         elif key in ("items", "additionalProperties"):
             sub = part if isinstance(part, bool) else safe_schema(part, depth + 1)
             if sub is not None:

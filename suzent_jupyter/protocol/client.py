@@ -102,8 +102,8 @@ class Unsubscribe(Frame):
 class Change(Frame):
     """Gateway → client: something changed.
 
-    ``kind`` is ``snapshot`` (``item`` is the list), ``added``, ``changed`` or ``removed``. ``seq`` counts the changes of
-    this topic on this socket from 0 (the snapshot); a gap means: subscribe again.
+    ``kind`` is ``snapshot`` (``item`` is the list), ``added``, ``changed`` or ``removed``. ``seq`` counts the changes
+    of this topic on this socket from 0 (the snapshot); a gap means: subscribe again.
     """
 
     type: Literal["change"] = "change"

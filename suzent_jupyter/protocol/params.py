@@ -205,5 +205,7 @@ def read_timeout(value: Any, default: float, maximum: float) -> float:
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-        raise SuzentError("invalid_timeout", f"timeout must be a number of seconds greater than 0, not {_short(value)}.")
+        raise SuzentError(
+            "invalid_timeout", f"timeout must be a number of seconds greater than 0, not {_short(value)}."
+        )
     return min(float(value), maximum)

@@ -108,7 +108,7 @@ class PendingListResponse(Body):
 
 
 class ApprovedDeviceInfo(Body):
-    """A token we issued, and whom it stands for. ``scope`` is the token's authority, ``sharing`` who may see the node."""
+    """A token we issued. ``scope`` is its authority, ``sharing`` who may see the node."""
 
     device_id: str
     display_name: str

@@ -1,0 +1,1 @@
+"""The gateway on Tornado: inside a Jupyter server, and alone on its own port."""

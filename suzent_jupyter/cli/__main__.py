@@ -1,0 +1,5 @@
+"""``python -m suzent_jupyter.cli``."""
+
+from . import main
+
+main()

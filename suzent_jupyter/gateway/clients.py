@@ -1,0 +1,255 @@
+"""One ``/ws/client`` socket of a kernel, widget or panel: its calls in, results and changes out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ..protocol.client import TOPICS, HelloMessage
+from ..protocol.errors import CLOSE_DEAD, CLOSE_GOING_AWAY, CLOSE_SLOW_READER, SuzentError
+from ..protocol.wire import ascii_json, decode, encode_ascii
+from .calls import Outcome
+from .liveness import Liveness
+from .principals import Principal
+from .transport import Transport
+
+if TYPE_CHECKING:
+    from .gateway import Gateway
+
+log = logging.getLogger("suzent_jupyter")
+
+_ORIGIN_BYTES = 4096
+
+
+class ClientLink:
+    """The gateway's end of one client socket. All methods are called on the event loop and never raise."""
+
+    def __init__(self, gateway: Gateway, transport: Transport, principal: Principal) -> None:
+        self._gateway = gateway
+        self._transport = transport
+        self._principal = principal
+        self._calls: dict[str | int, asyncio.Future[Outcome]] = {}
+        self._listeners: dict[str, Callable[[str, Any], None]] = {}
+        self._seqs: dict[str, int] = {}
+        self._unsent = 0
+        self._closed = False
+        transport.allow_bytes(int(gateway.limits.socket_bytes))
+        self._liveness = Liveness(transport, gateway.limits, self._dead)
+        gateway.client_opened(self)
+        self._send(
+            HelloMessage(
+                gateway=gateway.settings.display_name,
+                version=gateway.version,
+                account=principal.account,
+                limits=gateway.limits.as_dict(),
+            ).model_dump()
+        )
+
+    @property
+    def credential_id(self) -> str:
+        """The device id of the token that opened this socket, or ``""``."""
+        return self._principal.credential_id
+
+    def receive(self, data: str | bytes) -> None:
+        """Take one message."""
+        if self._closed:
+            return
+        frame: Any = None
+        try:
+            frame = decode(data)
+            if not isinstance(frame, dict):
+                raise SuzentError("bad_frame", "A frame must be a JSON object.")
+            self._frame(frame)
+        except SuzentError as error:
+            body = error.as_frame()
+            if isinstance(frame, dict) and _is_id(frame.get("id")):
+                body["id"] = frame["id"]
+            self._send(body)
+        except Exception:
+            log.exception("A client frame could not be handled")
+            self._send(SuzentError("internal", "The gateway failed on that frame.").as_frame())
+
+    def pong(self, payload: bytes) -> None:
+        """Take an RFC 6455 pong; liveness sees it as received bytes."""
+
+    def closed(self) -> None:
+        """Take note that the socket is gone: its calls are cancelled, its subscriptions end."""
+        if self._closed:
+            return
+        self._closed = True
+        self._liveness.stop()
+        for topic, listener in self._listeners.items():
+            self._gateway.changes.unsubscribe(topic, listener)
+        self._listeners.clear()
+        for future in list(self._calls.values()):
+            future.cancel()
+        self._gateway.client_closed(self)
+
+    def close(self, code: int = CLOSE_GOING_AWAY, reason: str = "the gateway is stopping") -> None:
+        """Close the socket."""
+        if not self._closed:
+            self._transport.close(code, reason)
+            self.closed()
+
+    def _dead(self) -> None:
+        self.close(CLOSE_DEAD, "no sign of life")
+
+    def _frame(self, frame: dict[str, Any]) -> None:
+        match frame.get("type"):
+            case "invoke":
+                self._invoke(frame)
+            case "cancel":
+                future = self._calls.get(frame["id"]) if _is_id(frame.get("id")) else None
+                if future is not None:
+                    future.cancel()
+            case "subscribe":
+                for topic in _topics(frame):
+                    self._subscribe(topic)
+            case "unsubscribe":
+                for topic in _topics(frame):
+                    if topic in self._listeners:
+                        self._gateway.changes.unsubscribe(topic, self._listeners.pop(topic))
+
+    # -- calls --
+
+    def _invoke(self, frame: dict[str, Any]) -> None:
+        call_id = frame.get("id")
+        if not _is_id(call_id):
+            raise SuzentError("bad_frame", "An invoke needs an `id`: text of at most 128 characters or a number.")
+        assert isinstance(call_id, str | int)
+        if call_id in self._calls:
+            raise SuzentError("bad_frame", f"A call with the id {call_id!r} is under way already.")
+        try:
+            request = read_invoke(frame)
+            future = self._gateway.dispatcher.submit(
+                self._principal,
+                **request,
+                on_progress=partial(self._progress, call_id),
+                origin=_origin(frame.get("origin")),
+            )
+        except SuzentError as error:
+            self._send_error(call_id, error)
+            return
+        self._calls[call_id] = future
+        future.add_done_callback(partial(self._done, call_id))
+
+    def _progress(self, call_id: str | int, progress: dict[str, Any]) -> None:
+        self._send({"type": "progress", "id": call_id, **progress})
+
+    def _done(self, call_id: str | int, future: asyncio.Future[Outcome]) -> None:
+        self._calls.pop(call_id, None)
+        if self._closed:
+            if not future.cancelled():
+                future.exception()
+            return
+        if future.cancelled():
+            self._send_error(call_id, SuzentError("cancelled", "The call was cancelled."))
+        elif (error := future.exception()) is not None:
+            if not isinstance(error, SuzentError):
+                log.error("A call failed inside the gateway", exc_info=error)
+                error = SuzentError("internal", "The gateway failed on that call.")
+            self._send_error(call_id, error)
+        else:
+            outcome = future.result()
+            # Spliced, not re-encoded: the result may be megabytes.
+            self._write(
+                b'{"type":"result","id":%s,"success":%s,"error":%s,"result":%s}'
+                % (
+                    encode_ascii(call_id),
+                    b"true" if outcome.success else b"false",
+                    encode_ascii(outcome.error),
+                    ascii_json(bytes(outcome.result)),
+                )
+            )
+
+    def _send_error(self, call_id: str | int, error: SuzentError) -> None:
+        body = error.as_body()
+        self._send({"type": "result", "id": call_id, "success": False, "result": None, "status": error.status, **body})
+
+    # -- changes --
+
+    def _subscribe(self, topic: str) -> None:
+        if topic in self._listeners:
+            self._gateway.changes.unsubscribe(topic, self._listeners.pop(topic))
+        self._seqs[topic] = -1
+        listener = partial(self._change, topic)
+        self._listeners[topic] = listener
+        listener("snapshot", self._gateway.snapshot(topic, self._principal))
+        self._gateway.changes.subscribe(topic, listener, self._principal)
+
+    def _change(self, topic: str, kind: str, item: Any) -> None:
+        self._seqs[topic] += 1
+        self._send({"type": "change", "topic": topic, "kind": kind, "item": item, "seq": self._seqs[topic]})
+
+    # -- sending --
+
+    def _send(self, frame: dict[str, Any]) -> None:
+        self._write(encode_ascii(frame))
+
+    def _write(self, data: bytes) -> None:
+        if self._closed:
+            return
+        if self._unsent > self._gateway.limits.client_buffer_bytes:
+            self.close(CLOSE_SLOW_READER, "slow reader: subscribe again")
+            return
+        pending = self._transport.send(data)
+        if pending is not None:
+            size = len(data)
+            self._unsent += size
+
+            def written(done: asyncio.Future[None]) -> None:
+                self._unsent -= size
+                if not done.cancelled():
+                    done.exception()
+
+            pending.add_done_callback(written)
+
+
+def read_invoke(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a dispatch from an invoke body or frame.
+
+    Raises
+    ------
+    SuzentError
+        ``invalid_request``, naming the field.
+    """
+    node, command, params = body.get("node"), body.get("command"), body.get("params")
+    key = body.get("idempotency_key")
+    if not isinstance(command, str) or not command:
+        raise SuzentError("invalid_request", "`command` must be the name of a command, such as camera.snap.")
+    if params is None:
+        params = {}
+    if not isinstance(params, dict):
+        raise SuzentError("invalid_request", "`params` must be an object: parameter name → value.")
+    if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 128):
+        raise SuzentError("invalid_request", "`idempotency_key` must be text of 1 to 128 characters.")
+    if not isinstance(node, str) or not node:
+        raise SuzentError("invalid_request", "`node` must be the id or name of a node.")
+    return {
+        "node": node,
+        "command": command,
+        "params": params,
+        "timeout": body.get("timeout"),
+        "idempotency_key": key,
+    }
+
+
+def _origin(value: Any) -> dict[str, Any] | None:
+    if not isinstance(value, dict) or len(encode_ascii(value)) > _ORIGIN_BYTES:
+        return None
+    return value
+
+
+def _is_id(value: Any) -> bool:
+    return (isinstance(value, str) and len(value) <= 128) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _topics(frame: dict[str, Any]) -> list[str]:
+    topics = frame.get("topics")
+    unknown = [topic for topic in topics if topic not in TOPICS] if isinstance(topics, list) else [topics]
+    if unknown or not isinstance(topics, list):
+        raise SuzentError("bad_frame", f"There is no topic {unknown[0]!r:.80}; there are: {', '.join(TOPICS)}.")
+    return topics

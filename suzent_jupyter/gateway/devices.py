@@ -1,0 +1,154 @@
+"""Every token we issued and whom it stands for, in memory; the store keeps the same rows."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..protocol.errors import SuzentError
+from ..protocol.rest import ApprovedDeviceInfo
+from .principals import Authority, Principal
+from .tokens import token_digest
+
+_AUTHORITY = {"node": Authority.NODE, "agent": Authority.AGENT, "full": Authority.FULL}
+
+
+@dataclass(slots=True)
+class Device:
+    """One issued token.
+
+    Attributes
+    ----------
+    device_id : str
+        For a node also its ``node_id``, for life.
+    digest : bytes
+        SHA-256 of the token.
+    scope : str
+        ``node``, ``agent`` or ``full``: the token's authority.
+    status : str
+        ``active`` or ``paused``; a revoked device is gone.
+    approved : list of str
+        The commands that were shown when the operator approved.
+    sharing : str
+        ``account`` or ``enterprise``: who may see the node.
+    """
+
+    device_id: str
+    digest: bytes
+    display_name: str
+    platform: str = ""
+    scope: str = "node"
+    status: str = "active"
+    token_hint: str = ""
+    account: str = ""
+    org: str = ""
+    node_identity: str = ""
+    callback_url: str = ""
+    approved: list[str] = field(default_factory=list)
+    sharing: Literal["account", "enterprise"] = "account"
+    approved_at: str = ""
+    last_seen: str = ""
+    trigger_count: int = 0
+    last_triggered_at: str = ""
+
+    def info(self, connected: bool) -> ApprovedDeviceInfo:
+        """Return it as ``GET /nodes/devices`` shows it."""
+        return ApprovedDeviceInfo.model_validate(
+            {
+                "device_id": self.device_id,
+                "display_name": self.display_name,
+                "platform": self.platform,
+                "scope": self.scope,
+                "status": self.status,
+                "token_hint": self.token_hint,
+                "callback_url": self.callback_url,
+                "node_identity": self.node_identity,
+                "approved_at": self.approved_at,
+                "last_seen": self.last_seen,
+                "trigger_count": self.trigger_count,
+                "last_triggered_at": self.last_triggered_at,
+                "connected": connected,
+                "sharing": self.sharing,
+                "capabilities": self.approved,
+            }
+        )
+
+
+class Devices:
+    """Look-up by token and by id."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Device] = {}
+        self._by_digest: dict[bytes, Device] = {}
+
+    def __iter__(self) -> Iterator[Device]:
+        return iter(list(self._by_id.values()))
+
+    def replace_all(self, devices: Iterable[Device]) -> None:
+        """Take over what the store holds."""
+        self._by_id = {device.device_id: device for device in devices}
+        self._by_digest = {device.digest: device for device in self._by_id.values()}
+
+    def put(self, device: Device) -> None:
+        """Add a device, or its successor under the same id."""
+        old = self._by_id.get(device.device_id)
+        if old is not None:
+            self._by_digest.pop(old.digest, None)
+        self._by_id[device.device_id] = device
+        self._by_digest[device.digest] = device
+
+    def remove(self, device_id: str) -> None:
+        """Forget a device; its token is unknown from now on."""
+        device = self._by_id.pop(device_id, None)
+        if device is not None:
+            self._by_digest.pop(device.digest, None)
+
+    def by_id(self, device_id: str) -> Device | None:
+        """Return the device of that id."""
+        return self._by_id.get(device_id)
+
+    def by_token(self, token: str) -> Device | None:
+        """Return the device whose token this is, paused ones too."""
+        if not token:
+            return None
+        digest = token_digest(token)
+        device = self._by_digest.get(digest)
+        return device if device is not None and hmac.compare_digest(device.digest, digest) else None
+
+    def by_identity(self, node_identity: str, account: str) -> Device | None:
+        """Return the node that claimed this identity within the account."""
+        if not node_identity:
+            return None
+        return next(
+            (
+                device
+                for device in self._by_id.values()
+                if device.scope == "node" and device.node_identity == node_identity and device.account == account
+            ),
+            None,
+        )
+
+    def authenticate(self, token: str) -> Principal | None:
+        """Return whom a token stands for; None for unknown and paused ones."""
+        device = self.by_token(token)
+        if device is None or device.status != "active":
+            return None
+        return Principal(
+            _AUTHORITY[device.scope], device.account, device.org, device.device_id, f"token:{device.device_id}"
+        )
+
+    def visible(self, principal: Principal) -> list[Device]:
+        """Return the devices of the caller's account."""
+        return [device for device in self._by_id.values() if device.account == principal.account]
+
+    def find(self, principal: Principal, device_id: str) -> Device:
+        """Return a device of the caller's account by id or unique id prefix; ``device_unknown`` otherwise."""
+        device = self._by_id.get(device_id)
+        if device is None and len(device_id) >= 4:
+            matches = [device for device in self._by_id.values() if device.device_id.startswith(device_id)]
+            device = matches[0] if len(matches) == 1 else None
+        if device is None or device.account != principal.account:
+            raise SuzentError("device_unknown", f"No device has the id '{device_id[:64]}'.")
+        return device

@@ -1,0 +1,286 @@
+"""Calls to nodes: checked here, sent to the device, ended by its result, its silence or its end."""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import hashlib
+import secrets
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from ..protocol.errors import SuzentError
+from ..protocol.limits import Limits
+from ..protocol.params import check_params, read_timeout
+from ..protocol.text import clean_text
+from ..protocol.wire import ResultFrame, encode
+from .audit import Audit
+from .calls import Call, Outcome
+from .idempotency import Idempotency
+from .principals import Principal
+from .registry import Registry
+from .session import NodeSession
+from .settings import Settings
+
+_ERROR_CHARS = 4000
+_LATE_DETAIL_BYTES = 4096
+
+
+class Dispatcher:
+    """The way of every call. :meth:`submit` never waits: it answers with a future or refuses at once."""
+
+    def __init__(self, registry: Registry, settings: Settings, audit: Audit, limits: Limits) -> None:
+        self._registry = registry
+        self._settings = settings
+        self._audit = audit
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._idempotency = Idempotency(limits, self._loop.time)
+        self._fingerprints: dict[str, bytes] = {}
+        self._request_ids = count(1)
+        self._request_prefix = secrets.token_hex(4)
+
+    def submit(
+        self,
+        principal: Principal,
+        node: str,
+        command: str,
+        params: dict[str, Any],
+        *,
+        timeout: Any = None,
+        idempotency_key: str | None = None,
+        on_progress: Callable[[dict[str, Any]], None] | None = None,
+        origin: dict[str, Any] | None = None,
+    ) -> asyncio.Future[Outcome]:
+        """Start a call.
+
+        Parameters
+        ----------
+        principal : Principal
+            Who calls; nodes it may not see do not exist.
+        node, command, params, timeout, idempotency_key
+            As in :class:`~suzent_jupyter.protocol.rest.InvokeRequest`.
+        on_progress : callable, optional
+            Called with ``{seq, fraction, message, data}``.
+        origin : dict, optional
+            Kept in the audit trail.
+
+        Returns
+        -------
+        asyncio.Future of Outcome
+            Cancelling it cancels the call on the device. It may also end with ``deadline``, ``node_disconnected``,
+            ``revoked``, ``too_large`` or ``bad_answer``.
+
+        Raises
+        ------
+        SuzentError
+            When the call is refused before the device hears of it.
+        """
+        started = self._loop.time()
+        seconds = read_timeout(timeout, self._limits.invoke_timeout, self._limits.invoke_timeout_max)
+        if not self._settings.nodes_enabled:
+            raise SuzentError("nodes_disabled", "This gateway's nodes are switched off.")
+        session = self._registry.find(principal, node)
+        try:
+            fingerprint = b""
+            if idempotency_key is not None:
+                fingerprint = _fingerprint(session.node_id, command, params)
+                earlier = self._idempotency.find((principal.account, idempotency_key), fingerprint)
+                if earlier is not None:
+                    return earlier
+            call = self._check(principal, session, command, params, started, seconds)
+            call.on_progress = on_progress
+            call.origin = origin
+            if idempotency_key is not None:
+                call.idempotency = (principal.account, idempotency_key)
+            session.submit(call)
+        except SuzentError as error:
+            self._note(principal, session, command, error.code, None, origin)
+            raise
+        call.timer = self._loop.call_at(call.deadline, self._deadline, session, call, seconds)
+        call.future.add_done_callback(lambda done: self._ended(session, call, done))
+        if call.idempotency is not None:
+            self._fingerprints[call.request_id] = fingerprint
+            return self._idempotency.hold(call.idempotency, fingerprint, call.future)
+        return call.future
+
+    def _check(
+        self,
+        principal: Principal,
+        session: NodeSession,
+        command: str,
+        params: dict[str, Any],
+        started: float,
+        seconds: float,
+    ) -> Call:
+        if any(fnmatch.fnmatchcase(command, pattern) for pattern in self._settings.denied_commands):
+            raise SuzentError("command_denied", f"This gateway never runs '{command[:128]}'.")
+        if session.device.status == "paused":
+            raise SuzentError("paused", f"{session.display_name} is paused.")
+        capability = session.capability(command)
+        encoded = encode(check_params(capability, params))
+        limit = self._limits.frame_bytes if session.features is not None else self._limits.plain_params_bytes
+        if len(encoded) > limit:
+            raise SuzentError(
+                "too_large", f"The parameters take {len(encoded):,} bytes; {session.display_name} takes {limit:,}."
+            )
+        request_id = f"{self._request_prefix}-{next(self._request_ids)}"
+        head = b'{"type":"invoke","request_id":"%s","command":%s,"params":%s,"timeout":' % (
+            request_id.encode(),
+            encode(command),
+            encoded,
+        )
+        return Call(
+            request_id,
+            session.node_id,
+            session.display_name,
+            command,
+            principal,
+            self._loop.create_future(),
+            started,
+            started + seconds,
+            head,
+        )
+
+    # -- how a call ends --
+
+    def result(self, session: NodeSession, frame: ResultFrame, size: int) -> None:
+        """Take a device's result: of a call under way, of one that was given up, or of none."""
+        call = session.calls.get(frame.request_id)
+        if call is None:
+            late = session.late.pop(frame.request_id, None)
+            if late is not None:
+                self._late(late, session, frame, size)
+            return
+        if size > self._limits.frame_bytes:
+            self.fail(
+                call,
+                SuzentError("too_large", f"The result takes {size:,} bytes; {self._limits.frame_bytes:,} is the most."),
+            )
+        elif not call.future.done():
+            call.future.set_result(_outcome(frame))
+
+    def bad_result(self, session: NodeSession, request_id: str, why: str) -> None:
+        """End a call whose result can't be used."""
+        call = session.calls.get(request_id)
+        if call is not None:
+            self.fail(
+                call, SuzentError("bad_answer", f"{session.display_name} sent a result that can't be used: {why}")
+            )
+
+    def progress(self, session: NodeSession, frame: dict[str, Any]) -> None:
+        """Pass a device's progress on to its caller."""
+        call = session.calls.get(str(frame.get("request_id")))
+        if call is None or call.on_progress is None:
+            return
+        seq, fraction = frame.get("seq"), frame.get("fraction")
+        number = isinstance(fraction, int | float) and not isinstance(fraction, bool)
+        call.on_progress(
+            {
+                "seq": seq if isinstance(seq, int) else 0,
+                "fraction": min(1.0, max(0.0, float(fraction))) if number else None,  # type: ignore[arg-type]
+                "message": clean_text(frame.get("message"), 500) or None,
+                "data": frame.get("data"),
+            }
+        )
+
+    def session_ended(self, session: NodeSession, error: SuzentError) -> None:
+        """Fail all calls of a session at once."""
+        for call in session.end():
+            self.fail(call, error)
+
+    @staticmethod
+    def fail(call: Call, error: SuzentError) -> None:
+        """End a call with an error."""
+        if not call.future.done():
+            call.future.set_exception(error)
+
+    def _deadline(self, session: NodeSession, call: Call, seconds: float) -> None:
+        if call.future.done():
+            return
+        if call.sent:
+            session.late[call.request_id] = call
+            if len(session.late) > self._limits.late_results:
+                forgotten, _ = session.late.popitem(last=False)
+                self._fingerprints.pop(forgotten, None)
+            session.cancel(call, "deadline")
+            message = f"{session.display_name} did not answer '{call.command}' within {seconds:g} s."
+        else:
+            message = f"'{call.command}' waited {seconds:g} s for its turn on {session.display_name}."
+        self.fail(call, SuzentError("deadline", message))
+
+    def _ended(self, session: NodeSession, call: Call, done: asyncio.Future[Outcome]) -> None:
+        if call.timer is not None:
+            call.timer.cancel()
+        if done.cancelled():
+            if call.sent and session.alive:
+                session.late[call.request_id] = call
+            session.cancel(call, "cancelled")
+            outcome = "cancelled"
+        elif (error := done.exception()) is not None:
+            outcome = error.code if isinstance(error, SuzentError) else "internal"
+        else:
+            outcome = "ok" if done.result().success else "failed"
+        session.forget(call)
+        if outcome not in ("deadline", "cancelled"):
+            self._fingerprints.pop(call.request_id, None)
+        duration = (self._loop.time() - call.started) * 1000
+        self._note(call.principal, session, call.command, outcome, duration, call.origin)
+
+    def _late(self, call: Call, session: NodeSession, frame: ResultFrame, size: int) -> None:
+        fingerprint = self._fingerprints.pop(call.request_id, None)
+        if fingerprint is not None and call.idempotency is not None and size <= self._limits.frame_bytes:
+            self._idempotency.settle_late(call.idempotency, fingerprint, _outcome(frame))
+        raw = bytes(frame.result)
+        detail: dict[str, Any] = {"late": True, "success": frame.success, "bytes": size}
+        detail["result"] = (
+            raw.decode() if len(raw) <= _LATE_DETAIL_BYTES else raw[:_LATE_DETAIL_BYTES].decode(errors="ignore") + "…"
+        )
+        if frame.error is not None:
+            detail["error"] = clean_text(frame.error, 500)
+        duration = (self._loop.time() - call.started) * 1000
+        self._note(call.principal, session, call.command, "late", duration, call.origin, detail)
+
+    def _note(
+        self,
+        principal: Principal,
+        session: NodeSession,
+        command: str,
+        outcome: str,
+        duration_ms: float | None,
+        origin: dict[str, Any] | None,
+        detail: dict[str, Any] | None = None,
+    ) -> None:
+        self._audit.record(
+            Audit.row(
+                principal.account,
+                principal.actor,
+                "invoke",
+                node_id=session.node_id,
+                node=session.display_name,
+                command=command[:128],
+                outcome=outcome,
+                duration_ms=duration_ms,
+                origin=origin,
+                detail=detail,
+            )
+        )
+
+
+def _outcome(frame: ResultFrame) -> Outcome:
+    error = frame.error
+    text = error if error is None or isinstance(error, str) else encode(error).decode()
+    if not frame.success and not text:
+        text = "The device reported a failure without saying why."
+    return Outcome(frame.success, frame.result, text[:_ERROR_CHARS] if text else None)
+
+
+def _fingerprint(node_id: str, command: str, params: dict[str, Any]) -> bytes:
+    return hashlib.sha256(b"\0".join((node_id.encode(), command.encode(), _sorted(params)))).digest()
+
+
+def _sorted(params: dict[str, Any]) -> bytes:
+    import msgspec
+
+    return msgspec.json.encode(params, order="sorted")

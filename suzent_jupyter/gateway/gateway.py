@@ -1,0 +1,538 @@
+"""The gateway: holds the parts together and is the only door in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import __version__
+from ..protocol.errors import SuzentError
+from ..protocol.limits import Limits
+from ..protocol.rest import ApprovedDeviceInfo, AuditEntry, NodeInfo, PairingActionResponse, PendingNodeInfo
+from ..protocol.text import clean_text
+from .audit import Audit
+from .changes import Changes
+from .clients import ClientLink
+from .clock import now_text
+from .devices import Device, Devices
+from .dispatch import Dispatcher
+from .link import DeviceLink
+from .pairing import Pairing, Pending
+from .principals import Principal
+from .registry import Registry
+from .session import NodeSession
+from .settings import NEEDS_RESTART, Settings, save_settings
+from .sockets import Sockets
+from .store import Store
+from .tokens import mint_token, token_digest, token_hint
+from .transport import Transport
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+log = logging.getLogger("suzent_jupyter")
+
+_REPLACEMENT_WINDOW = 60.0
+
+
+class Gateway:
+    """The hub. Make it on the event loop it works on.
+
+    Parameters
+    ----------
+    data_dir : Path
+        Where the store lies.
+    settings : Settings
+        As command line and config file say; the store's are added at start.
+    limits : Limits
+        The numbers in force.
+    account : str
+        Who owns this gateway.
+    org : str
+        Their organisation, ``""`` for none.
+    single_account : bool
+        Whether every waiting device belongs to ``account``; otherwise to whoever enters its code.
+    trusted_token : callable, optional
+        Token → principal for tokens the server holds itself (the kernels' token).
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        settings: Settings,
+        limits: Limits,
+        *,
+        account: str,
+        org: str = "",
+        single_account: bool = True,
+        trusted_token: Callable[[str], Principal | None] = lambda token: None,
+    ) -> None:
+        self.settings = settings
+        self.limits = limits
+        self.account = account
+        self.org = org
+        self.waiting_account = account if single_account else None
+        self.trusted_token = trusted_token
+        self.version = __version__
+        #: Set when the store is loaded: until then nobody's token is known.
+        self.ready = asyncio.Event()
+        self.changes = Changes()
+        self.devices = Devices()
+        self.registry = Registry()
+        self.sockets = Sockets(limits)
+        self.pairing = Pairing(limits, self.changes)
+        self.store = Store(data_dir, limits.store_poll, self._read_again)
+        self.audit = Audit(self.store, self.changes, int(limits.audit_rows))
+        self.dispatcher = Dispatcher(self.registry, settings, self.audit, limits)
+        self.restart_required = False
+        self._loop = asyncio.get_running_loop()
+        self._links: dict[NodeSession, DeviceLink] = {}
+        self._clients: set[ClientLink] = set()
+        self._replacements: dict[str, deque[float]] = {}
+
+    # -- life --
+
+    async def start(self) -> None:
+        """Load the store; devices that knock before it is loaded wait for it."""
+
+        def load(connection: sa.Connection) -> list[Device]:
+            self.settings.remember(connection)
+            return _load_devices(connection)
+
+        devices = await self.store.open(load)
+        if devices is not None:
+            self.devices.replace_all(devices)
+        self.ready.set()
+
+    async def stop(self) -> None:
+        """Close every socket with 1001 and finish writing. Listening must have stopped already."""
+        for link in [*self._links.values(), *self.sockets.all()]:
+            link.going_away()
+        for client in list(self._clients):
+            client.close()
+        await self.audit.flush()
+        await self.store.close()
+
+    # -- who is asking --
+
+    def authenticate(self, token: str) -> Principal | None:
+        """Return whom a token we issued stands for; None if unknown, revoked or paused."""
+        return self.devices.authenticate(token)
+
+    # -- sockets (called by the server) --
+
+    def open_device(self, transport: Transport) -> DeviceLink:
+        """Take a new ``/ws/node`` socket."""
+        return DeviceLink(self, transport)
+
+    def open_client(self, transport: Transport, principal: Principal) -> ClientLink:
+        """Take a new ``/ws/client`` socket of an authenticated caller."""
+        return ClientLink(self, transport, principal)
+
+    # -- sockets (called by the links) --
+
+    def session_opened(self, session: NodeSession, link: DeviceLink) -> None:
+        """Register a node that just connected; an older connection of the same device makes room.
+
+        Raises
+        ------
+        SuzentError
+            ``token_shared`` when that happens too often: then two devices take turns with one token.
+        """
+        old = self.registry.by_id(session.node_id)
+        if old is not None:
+            self._count_replacement(session)
+            old_link = self._links.get(old)
+            self._forget_session(
+                old, SuzentError("node_disconnected", f"{old.display_name} connected anew."), tell=False
+            )
+            if old_link is not None:
+                old_link.end(SuzentError("replaced", "This device connected again elsewhere."))
+        self.registry.add(session)
+        self._links[session] = link
+        session.device.last_seen = session.connected_at
+        self._tell_node("added" if old is None else "changed", session)
+        self._tell_device("changed", session.device)
+        self._note(session.device.account, f"device:{session.node_id}", "node.connect", session)
+
+    def session_closed(self, session: NodeSession) -> None:
+        """Take note that a node's socket is gone. A newer session of the same device stays untouched."""
+        self._forget_session(
+            session, SuzentError("node_disconnected", f"{session.display_name} disconnected."), tell=True
+        )
+
+    def session_changed(self, session: NodeSession) -> None:
+        """Take note that a node declares other capabilities now."""
+        self._tell_node("changed", session)
+
+    def event(self, session: NodeSession, frame: dict[str, Any]) -> None:
+        """Tell subscribers what a device reports."""
+        item = {
+            "node_id": session.node_id,
+            "display_name": session.display_name,
+            "event": clean_text(frame.get("event"), 128),
+            "data": frame.get("data"),
+            "received_at": now_text(),
+        }
+        if item["event"]:
+            self.changes.publish("events", "added", item, lambda principal: Registry.may_see(principal, session))
+
+    def client_opened(self, client: ClientLink) -> None:
+        """Keep a client so that it can be closed."""
+        self._clients.add(client)
+
+    def client_closed(self, client: ClientLink) -> None:
+        """Forget it."""
+        self._clients.discard(client)
+
+    def _count_replacement(self, session: NodeSession) -> None:
+        now = time.monotonic()
+        recent = self._replacements.setdefault(session.node_id, deque())
+        while recent and recent[0] < now - _REPLACEMENT_WINDOW:
+            recent.popleft()
+        if len(recent) >= self.limits.replacements_per_minute:
+            raise SuzentError(
+                "token_shared", f"{session.display_name} connects over and over; is its token used twice?"
+            )
+        recent.append(now)
+
+    def _forget_session(self, session: NodeSession, error: SuzentError, *, tell: bool) -> None:
+        self._links.pop(session, None)
+        self.dispatcher.session_ended(session, error)
+        session.device.last_seen = now_text()
+        if self.registry.remove(session) and tell:
+            self._remember_last_seen(session.device)
+            self._tell_node("removed", session)
+            self._tell_device("changed", session.device)
+            self._note(session.device.account, f"device:{session.node_id}", "node.disconnect", session)
+
+    def _remember_last_seen(self, device: Device) -> None:
+        if self.store.problem or self.devices.by_id(device.device_id) is not device:
+            return
+
+        def work(connection: sa.Connection) -> None:
+            import sqlalchemy as sa
+
+            from . import schema
+
+            table = schema.devices
+            seen = {"last_seen": device.last_seen}
+            connection.execute(sa.update(table).where(table.c.device_id == device.device_id).values(**seen))
+
+        # Nobody waits for it, and a failure is in the store's log.
+        self.store.run(work).add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    # -- nodes --
+
+    def list_nodes(self, principal: Principal) -> list[NodeInfo]:
+        """Return the connected nodes a caller may see."""
+        return [session.info() for session in self.registry.visible(principal)]
+
+    def node(self, principal: Principal, reference: str) -> NodeInfo:
+        """Return one of them; ``node_not_found`` or ``node_ambiguous`` otherwise."""
+        return self.registry.find(principal, reference).info()
+
+    # -- pairing --
+
+    def list_pending(self, principal: Principal) -> list[PendingNodeInfo]:
+        """Return what waits for this caller's approval."""
+        return [entry.info() for entry in self.pairing.visible(principal)]
+
+    async def approve(self, principal: Principal, code: str) -> PairingActionResponse:
+        """Approve what one exact code stands for. Answered only after it is on disk.
+
+        Raises
+        ------
+        SuzentError
+            How the code ended, ``store_unreadable`` or ``store_failed``; the device then waits on.
+        """
+        entry = self.pairing.find(principal, code)
+        entry.deciding = True
+        try:
+            if entry.kind == "capabilities":
+                return await self._approve_capabilities(principal, entry)
+            return await self._approve_device(principal, entry)
+        finally:
+            entry.deciding = False
+
+    async def _approve_device(self, principal: Principal, entry: Pending) -> PairingActionResponse:
+        device = entry.link.new_device(principal.account)
+        row = Audit.row(principal.account, principal.actor, "device.approve", node=device.display_name)
+        row["detail"] = {"remote": entry.remote, "commands": device.approved}
+        device, token = await self.adopt(device, row)
+        if not self.pairing.end(entry, "used"):
+            # It hung up while this was being written, so nobody holds the token: leave no ghost.
+            await self.revoke(principal, device.device_id)
+            raise SuzentError("code_gone", f"{device.display_name} hung up before it could be approved.")
+        entry.link.approved(device, token)
+        message = f"Approved {device.display_name}."
+        return PairingActionResponse(success=True, message=message, device_id=device.device_id)
+
+    async def _approve_capabilities(self, principal: Principal, entry: Pending) -> PairingActionResponse:
+        device = self.devices.find(principal, entry.node_id or "")
+        shown = [capability.name for capability in entry.capabilities]
+        approved = list(dict.fromkeys([*device.approved, *shown]))
+        row = Audit.row(
+            principal.account,
+            principal.actor,
+            "capabilities.approve",
+            node_id=device.device_id,
+            node=device.display_name,
+            detail={"commands": shown},
+        )
+        await self._change_device(device, {"approved": approved}, row)
+        self.pairing.end(entry, "used")
+        entry.link.capabilities_approved()
+        session = self.registry.by_id(device.device_id)
+        if session is not None:
+            self._tell_node("changed", session)
+        message = f"Approved {', '.join(shown)} of {device.display_name}."
+        return PairingActionResponse(success=True, message=message, device_id=device.device_id)
+
+    async def deny(self, principal: Principal, code: str) -> PairingActionResponse:
+        """Deny what one exact code stands for: a device is sent away, new commands stay refused."""
+        entry = self.pairing.find(principal, code)
+        self.pairing.end(entry, "denied")
+        entry.refuse("denied")
+        action = "device.deny" if entry.kind == "device" else "capabilities.deny"
+        self.audit.record(
+            Audit.row(principal.account, principal.actor, action, node_id=entry.node_id or "", node=entry.display_name)
+        )
+        return PairingActionResponse(success=True, message=f"Denied {entry.display_name}.")
+
+    async def adopt(self, device: Device, row: dict[str, Any] | None = None) -> tuple[Device, str]:
+        """Give a new device its id and token and keep it; return both.
+
+        A device whose identity is known already takes its own place, so that pairing again leaves no ghost behind.
+        """
+        token = mint_token()
+        known = self.devices.by_identity(device.node_identity, device.account)
+        device.device_id = known.device_id if known is not None else secrets.token_hex(8)
+        device.digest = token_digest(token)
+        device.token_hint = token_hint(token)
+        device.approved_at = device.last_seen = now_text()
+        if row is None:
+            row = Audit.row(device.account, "kernel", "device.adopt", node=device.display_name)
+        row["node_id"] = device.device_id
+
+        def work(connection: sa.Connection) -> list[dict[str, Any]]:
+            import sqlalchemy as sa
+
+            from . import schema
+
+            connection.execute(sa.delete(schema.devices).where(schema.devices.c.device_id == device.device_id))
+            connection.execute(sa.insert(schema.devices).values(**asdict(device)))
+            return self.audit.insert(connection, [row])
+
+        rows = await self.store.run(work)
+        self.devices.put(device)
+        if known is not None:
+            self._end_session(known, SuzentError("replaced", "This device was paired again."))
+        self._tell_device("added" if known is None else "changed", device)
+        self.audit.publish(rows)
+        return device, token
+
+    # -- devices and tokens --
+
+    def list_devices(self, principal: Principal) -> list[ApprovedDeviceInfo]:
+        """Return every token of the caller's account."""
+        return [self._device_info(device) for device in self.devices.visible(principal)]
+
+    async def revoke(self, principal: Principal, device_id: str) -> PairingActionResponse:
+        """Revoke a token: its socket closes and its calls fail at once, answered after it is on disk."""
+        device = self.devices.find(principal, device_id)
+        row = self._device_row(principal, "device.revoke", device)
+
+        def work(connection: sa.Connection) -> list[dict[str, Any]]:
+            import sqlalchemy as sa
+
+            from . import schema
+
+            connection.execute(sa.delete(schema.devices).where(schema.devices.c.device_id == device.device_id))
+            return self.audit.insert(connection, [row])
+
+        rows = await self.store.run(work)
+        self._drop_device(device)
+        self.audit.publish(rows)
+        return PairingActionResponse(
+            success=True, message=f"Revoked {device.display_name}.", device_id=device.device_id
+        )
+
+    async def set_status(self, principal: Principal, device_id: str, status: str) -> str:
+        """Pause or resume a token; returns the status in force."""
+        device = self.devices.find(principal, device_id)
+        if device.status != status:
+            action = "device.pause" if status == "paused" else "device.resume"
+            await self._change_device(device, {"status": status}, self._device_row(principal, action, device))
+            session = self.registry.by_id(device.device_id)
+            if session is not None:
+                self._tell_node("changed", session)
+            self._close_clients(device)
+        return device.status
+
+    async def host_token(self, principal: Principal, name: str | None) -> tuple[Device, str]:
+        """Make a token of full authority for the caller's own programs; it is shown this once."""
+        device = Device(
+            device_id="",
+            digest=b"",
+            display_name=clean_text(name or "", int(self.limits.name_chars)) or "host token",
+            platform="token",
+            scope="full",
+            account=principal.account,
+            org=principal.org,
+        )
+        row = Audit.row(principal.account, principal.actor, "token.create", node=device.display_name)
+        return await self.adopt(device, row)
+
+    async def _change_device(self, device: Device, changes: dict[str, Any], row: dict[str, Any]) -> None:
+        def work(connection: sa.Connection) -> list[dict[str, Any]]:
+            import sqlalchemy as sa
+
+            from . import schema
+
+            table = schema.devices
+            connection.execute(sa.update(table).where(table.c.device_id == device.device_id).values(**changes))
+            return self.audit.insert(connection, [row])
+
+        rows = await self.store.run(work)
+        for name, value in changes.items():
+            setattr(device, name, value)
+        self._tell_device("changed", device)
+        self.audit.publish(rows)
+
+    def _drop_device(self, device: Device) -> None:
+        self.devices.remove(device.device_id)
+        self._end_session(device, SuzentError("revoked", f"{device.display_name} was revoked."))
+        self._close_clients(device)
+        self._tell_device("removed", device)
+
+    def _end_session(self, device: Device, error: SuzentError) -> None:
+        session = self.registry.by_id(device.device_id)
+        if session is None:
+            return
+        link = self._links.get(session)
+        self.dispatcher.session_ended(session, error)
+        if link is not None:
+            link.end(error)
+
+    def _close_clients(self, device: Device) -> None:
+        """Close the sockets a token opened, when it no longer speaks for anyone."""
+        if self.devices.by_id(device.device_id) is device and device.status == "active":
+            return
+        for client in list(self._clients):
+            if client.credential_id == device.device_id:
+                client.close(4003, "this token was revoked or paused")
+
+    def _device_info(self, device: Device) -> ApprovedDeviceInfo:
+        return device.info(connected=self.registry.by_id(device.device_id) is not None)
+
+    @staticmethod
+    def _device_row(principal: Principal, action: str, device: Device) -> dict[str, Any]:
+        return Audit.row(principal.account, principal.actor, action, node_id=device.device_id, node=device.display_name)
+
+    # -- settings and audit --
+
+    async def configure(self, principal: Principal, changes: dict[str, Any]) -> None:
+        """Change settings and remember them; ``invalid_request`` for what can't be set."""
+        changes = self.settings.check(changes)
+        if not changes:
+            return
+        row = Audit.row(principal.account, principal.actor, "config", detail=changes)
+
+        def work(connection: sa.Connection) -> list[dict[str, Any]]:
+            save_settings(connection, changes)
+            return self.audit.insert(connection, [row])
+
+        rows = await self.store.run(work)
+        self.settings.apply(changes)
+        self.restart_required = self.restart_required or bool(NEEDS_RESTART & changes.keys())
+        if changes.get("nodes_enabled") is False:
+            error = SuzentError("nodes_disabled", "This gateway's nodes were switched off.")
+            for link in [*self._links.values(), *self.sockets.all()]:
+                link.end(error)
+        self.audit.publish(rows)
+
+    async def audit_page(self, principal: Principal, limit: int, before: int | None) -> list[AuditEntry]:
+        """Return audit entries of the caller's account, newest first."""
+        return await self.audit.page(principal, limit, before)
+
+    def snapshot(self, topic: str, principal: Principal) -> list[dict[str, Any]]:
+        """Return what a subscriber of ``topic`` starts from; audit and events start empty."""
+        items: list[Any] = []
+        match topic:
+            case "nodes":
+                items = self.list_nodes(principal)
+            case "pending":
+                items = self.list_pending(principal)
+            case "devices":
+                items = self.list_devices(principal)
+        return [item.model_dump() for item in items]
+
+    # -- telling --
+
+    def _tell_node(self, kind: str, session: NodeSession) -> None:
+        self.changes.publish(
+            "nodes", kind, lambda: session.info().model_dump(), lambda principal: Registry.may_see(principal, session)
+        )
+
+    def _tell_device(self, kind: str, device: Device) -> None:
+        self.changes.publish(
+            "devices",
+            kind,
+            lambda: self._device_info(device).model_dump(),
+            lambda principal: principal.account == device.account,
+        )
+
+    def _note(self, account: str, actor: str, action: str, session: NodeSession) -> None:
+        self.audit.record(
+            Audit.row(
+                account,
+                actor,
+                action,
+                node_id=session.node_id,
+                node=session.display_name,
+                detail={"remote": session.transport.remote},
+            )
+        )
+
+    # -- another process wrote to the store --
+
+    def _read_again(self, connection: sa.Connection) -> None:
+        devices = _load_devices(connection)
+        self._loop.call_soon_threadsafe(self._take_over, devices)
+
+    def _take_over(self, devices: list[Device]) -> None:
+        """Follow what another process did to the devices: a token revoked there is dead here at once."""
+        current = {device.device_id: device for device in devices}
+        for old in self.devices:
+            new = current.pop(old.device_id, None)
+            if new is None or new.digest != old.digest:
+                self._drop_device(old)
+                if new is not None:
+                    self.devices.put(new)
+                    self._tell_device("added", new)
+            elif (new.status, new.approved, new.sharing) != (old.status, old.approved, old.sharing):
+                old.status, old.approved, old.sharing = new.status, new.approved, new.sharing
+                self._tell_device("changed", old)
+                self._close_clients(old)
+                session = self.registry.by_id(old.device_id)
+                if session is not None:
+                    self._tell_node("changed", session)
+        for new in current.values():
+            self.devices.put(new)
+            self._tell_device("added", new)
+
+
+def _load_devices(connection: sa.Connection) -> list[Device]:
+    import sqlalchemy as sa
+
+    from . import schema
+
+    return [Device(**row) for row in connection.execute(sa.select(schema.devices)).mappings()]

@@ -1,0 +1,395 @@
+"""One device socket, from its first frame to its last: handshake, waiting, and the frames of a connected node.
+
+What a device may be told depends on what it understands. Devices that know only Suzent's frames take every ``error``
+as final, so whatever they may try again closes with 1013 and without a frame, and a connected one never gets another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..protocol import errors
+from ..protocol.capabilities import CapabilitySchema, read_capabilities, read_tags
+from ..protocol.device import FEATURES, ApprovedMessage, ConnectedResponse, PendingResponse, PingMessage
+from ..protocol.errors import SuzentError
+from ..protocol.text import clean_text
+from ..protocol.wire import ResultFrame, decode, decode_frame
+from .clock import now_text
+from .devices import Device
+from .liveness import Liveness
+from .pairing import Pending
+from .session import NodeSession
+from .transport import Transport
+
+if TYPE_CHECKING:
+    from .gateway import Gateway
+
+log = logging.getLogger("suzent_jupyter")
+
+_CLOSE_CODES = {
+    "too_large": errors.CLOSE_TOO_LARGE,
+    "bad_frame": errors.CLOSE_PROTOCOL,
+    "bad_json": errors.CLOSE_PROTOCOL,
+    "bad_handshake": errors.CLOSE_PROTOCOL,
+    "replaced": errors.CLOSE_REPLACED,
+    "revoked": errors.CLOSE_REVOKED,
+}
+_PING = PingMessage().encode()
+
+
+class DeviceLink:
+    """The gateway's end of one ``/ws/node`` socket. All methods are called on the event loop and never raise.
+
+    Parameters
+    ----------
+    gateway : Gateway
+        Whose device this may become.
+    transport : Transport
+        The socket, just opened.
+    """
+
+    def __init__(self, gateway: Gateway, transport: Transport) -> None:
+        self._gateway = gateway
+        self._transport = transport
+        self._limits = gateway.limits
+        self._session: NodeSession | None = None
+        self._pending: Pending | None = None
+        self._handshake: asyncio.Task[None] | None = None
+        self._liveness: Liveness | None = None
+        self._closed = False
+        self._features: frozenset[str] | None = None
+        self._identity = ""
+        self._warnings: list[str] = []
+        first = self._limits.first_frame_bytes + self._limits.capabilities * self._limits.capability_bytes
+        transport.allow_bytes(int(first))
+        self._silence = asyncio.get_running_loop().call_later(self._limits.handshake_timeout, self._silent)
+        try:
+            gateway.sockets.enter(self, transport)
+        except SuzentError as error:
+            self._refuse(error)
+
+    # -- what the socket tells us --
+
+    def receive(self, data: str | bytes) -> None:
+        """Take one message: text as str, binary as bytes."""
+        if self._closed:
+            return
+        try:
+            if self._session is not None:
+                self._frame(self._session, data)
+            elif self._handshake is None and self._pending is None:
+                self._first_frame(data)
+            # A device that waits has nothing to say that could be acted on.
+        except SuzentError as error:
+            self._refuse(error)
+        except Exception:
+            log.exception("A frame from %s could not be handled", self._transport.remote)
+            self._close(1011, "internal error")
+
+    def pong(self, payload: bytes) -> None:
+        """Take an RFC 6455 pong."""
+        if self._session is not None:
+            self._session.last_seen = now_text()
+            try:
+                sent = float(payload)
+            except ValueError:
+                return
+            self._session.latency_ms = round((asyncio.get_running_loop().time() - sent) * 1000, 3)
+
+    def closed(self) -> None:
+        """Take note that the socket is gone, whoever closed it."""
+        if self._closed:
+            return
+        self._closed = True
+        self._silence.cancel()
+        if self._handshake is not None:
+            self._handshake.cancel()
+        if self._liveness is not None:
+            self._liveness.stop()
+        self._gateway.sockets.leave(self)
+        if self._pending is not None:
+            self._gateway.pairing.end(self._pending, "gone")
+        if self._session is not None:
+            self._gateway.session_closed(self._session)
+
+    # -- what the gateway tells the device --
+
+    def end(self, error: SuzentError) -> None:
+        """Close the socket for a reason of the gateway's: revoked, replaced."""
+        self._refuse(error)
+
+    def going_away(self) -> None:
+        """Close with 1001, once listening has stopped."""
+        self._close(errors.CLOSE_GOING_AWAY, "the gateway is stopping")
+
+    def _silent(self) -> None:
+        if self._session is None and self._pending is None and self._handshake is None:
+            self._refuse(
+                SuzentError("handshake_timeout", f"No frame came within {self._limits.handshake_timeout:g} s.")
+            )
+
+    def _refuse(self, error: SuzentError) -> None:
+        """Say no in words the device understands, and close."""
+        code = _CLOSE_CODES.get(error.code)
+        if code is None:
+            code = errors.CLOSE_TRY_AGAIN if error.retryable else errors.CLOSE_REFUSED
+        may_be_told = self._features is not None or (not error.retryable and self._session is None)
+        if may_be_told and not self._closed:
+            self._transport.send(msgspec.json.encode(error.as_frame()))
+        self._close(code, error.message)
+
+    def _close(self, code: int, reason: str) -> None:
+        if not self._closed:
+            self._transport.close(code, reason.encode()[:120].decode(errors="ignore"))
+            self.closed()
+
+    # -- handshake --
+
+    def _first_frame(self, data: str | bytes) -> None:
+        if isinstance(data, bytes):
+            raise SuzentError("bad_frame", "The first frame is binary; send `connect` as a text frame.")
+        size = len(data) if data.isascii() else len(data.encode())
+        if size > self._limits.first_frame_bytes + self._limits.capabilities * self._limits.capability_bytes:
+            raise SuzentError("too_large", f"The first frame takes {size:,} bytes.")
+        frame = decode(data)
+        if not isinstance(frame, dict):
+            raise SuzentError("bad_frame", "The first frame is not a JSON object.")
+        declared = frame.get("capabilities")
+        room = len(declared) * self._limits.capability_bytes if isinstance(declared, list) else 0
+        if size > max(self._limits.first_frame_bytes, room):
+            raise SuzentError("too_large", f"The first frame takes {size:,} bytes, more than its content needs.")
+        if frame.get("type") != "connect":
+            raise SuzentError("bad_handshake", "The first frame must have the type `connect`.")
+        name = clean_text(frame.get("display_name"), int(self._limits.name_chars))
+        if not name:
+            raise SuzentError("bad_handshake", "`display_name` must be a name that can be read.")
+        features = frame.get("features")
+        if isinstance(features, list):
+            self._features = frozenset(item for item in features if isinstance(item, str) and item in FEATURES)
+        self._silence.cancel()
+        self._handshake = asyncio.get_running_loop().create_task(self._connect(name, frame))
+
+    async def _connect(self, name: str, frame: dict[str, Any]) -> None:
+        try:
+            await self._gateway.ready.wait()
+            if not self._gateway.settings.nodes_enabled:
+                raise SuzentError("nodes_disabled", "This gateway takes no nodes at the moment.")
+            capabilities, self._warnings = read_capabilities(frame.get("capabilities"), self._limits)
+            for warning in self._warnings:
+                log.warning("Device '%s' at %s: %s", name, self._transport.remote, warning)
+            identity = frame.get("node_identity")
+            self._identity = identity if isinstance(identity, str) and 0 < len(identity) <= 128 else ""
+            token = frame.get("device_token")
+            device = self._gateway.devices.by_token(token) if isinstance(token, str) else None
+            if device is not None and device.scope == "node":
+                self._gateway.sockets.leave(self)
+                self._open_session(device, name, capabilities, frame)
+            elif isinstance(token, str) and (principal := self._gateway.trusted_token(token)) is not None:
+                # The notebook's own token already speaks for the operator.
+                device, minted = await self._gateway.adopt(
+                    self._new_device(name, frame, capabilities, principal.account)
+                )
+                self._open_session(device, name, capabilities, frame, minted)
+            else:
+                self._wait_for_approval(name, capabilities, frame)
+        except SuzentError as error:
+            self._refuse(error)
+        except Exception:
+            log.exception("The handshake with %s failed", self._transport.remote)
+            self._close(1011, "internal error")
+        finally:
+            self._handshake = None
+
+    def _wait_for_approval(self, name: str, capabilities: list[CapabilitySchema], frame: dict[str, Any]) -> None:
+        account = self._gateway.waiting_account
+        replaces = self._gateway.devices.by_identity(self._identity, account) if account is not None else None
+        entry = Pending(
+            display_name=name,
+            platform=_platform(frame),
+            capabilities=capabilities,
+            remote=self._transport.remote,
+            limited=self._transport.limited,
+            account=account,
+            refuse=self._pairing_refused,
+            link=self,
+            frame=frame,
+            node_identity=self._identity,
+            replaces=replaces.device_id if replaces is not None else None,
+            description=clean_text(frame.get("description"), int(self._limits.description_chars)),
+            tags=read_tags(frame.get("tags"), self._limits),
+        )
+        self._gateway.pairing.add(entry)
+        self._pending = entry
+        self._liveness = Liveness(self._transport, self._limits, self._dead)
+        log.info("Device '%s' at %s waits for approval with the code %s", name, entry.remote, entry.code)
+        message = f"Waiting for approval. Tell the operator this code: {entry.code}"
+        self._send(PendingResponse(pairing_code=entry.code, message=message, expires_at=entry.expires_at))
+
+    def _pairing_refused(self, how: str) -> None:
+        if self._pending is None:
+            return
+        if how == "denied":
+            self._refuse(SuzentError("pairing_denied", "The operator denied this device."))
+        elif how == "expired":
+            self._refuse(SuzentError("pairing_expired", "Nobody approved this device in time."))
+        else:
+            self.going_away()
+
+    def new_device(self, account: str) -> Device:
+        """Return the device this socket asks to become."""
+        assert self._pending is not None
+        return self._new_device(self._pending.display_name, self._pending.frame, self._pending.capabilities, account)
+
+    def _new_device(
+        self, name: str, frame: dict[str, Any], capabilities: list[CapabilitySchema], account: str
+    ) -> Device:
+        return Device(
+            device_id="",
+            digest=b"",
+            display_name=name,
+            platform=_platform(frame),
+            account=account,
+            org=self._gateway.org,
+            node_identity=self._identity,
+            approved=[capability.name for capability in capabilities],
+        )
+
+    def approved(self, device: Device, token: str) -> None:
+        """Go on as a connected node: the operator said yes and it is on disk."""
+        entry, self._pending = self._pending, None
+        if self._closed or entry is None:
+            return
+        if self._liveness is not None:
+            self._liveness.stop()
+        self._gateway.sockets.leave(self)
+        self._open_session(device, entry.display_name, entry.capabilities, entry.frame, token)
+
+    def _open_session(
+        self,
+        device: Device,
+        name: str,
+        capabilities: list[CapabilitySchema],
+        frame: dict[str, Any],
+        minted: str = "",
+    ) -> None:
+        session = NodeSession(
+            device, self._transport, name, _platform(frame), capabilities, self._features, self._limits
+        )
+        session.description = clean_text(frame.get("description"), int(self._limits.description_chars))
+        session.tags = read_tags(frame.get("tags"), self._limits)
+        self._gateway.session_opened(session, self)
+        self._session = session
+        self._transport.allow_bytes(int(self._limits.socket_bytes))
+        self._liveness = Liveness(self._transport, self._limits, self._dead, self._json_ping)
+        unapproved = [capability.name for capability in session.unapproved()]
+        self._send(
+            ConnectedResponse(
+                node_id=device.device_id,
+                device_token=minted,
+                limits={
+                    "max_frame_bytes": int(self._limits.frame_bytes),
+                    "max_params_bytes": int(self._limits.frame_bytes),
+                },
+                features=sorted(self._features or ()),
+                approved=[capability.name for capability in session.approved()],
+                pending_approval=unapproved,
+                warnings=self._warnings,
+            )
+        )
+        if unapproved:
+            self._ask_for_new_capabilities(session)
+
+    def _ask_for_new_capabilities(self, session: NodeSession) -> None:
+        if self._pending is not None:
+            self._gateway.pairing.end(self._pending, "replaced")
+            self._pending = None
+        new = session.unapproved()
+        if not new:
+            return
+        self._pending = Pending(
+            kind="capabilities",
+            node_id=session.node_id,
+            display_name=session.display_name,
+            platform=session.platform,
+            capabilities=new,
+            remote=self._transport.remote,
+            limited=False,
+            account=session.device.account,
+            refuse=self._new_capabilities_refused,
+            link=self,
+            description=session.description,
+            tags=session.tags,
+        )
+        self._gateway.pairing.add(self._pending)
+
+    def _new_capabilities_refused(self, how: str) -> None:
+        self._pending = None
+
+    def capabilities_approved(self) -> None:
+        """Tell the device that its new commands may be called now."""
+        self._pending = None
+        if self._session is not None:
+            self._tell_approved(self._session)
+
+    def _tell_approved(self, session: NodeSession) -> None:
+        if self._features is not None and "update" in self._features:
+            self._send(
+                ApprovedMessage(
+                    approved=[capability.name for capability in session.approved()],
+                    pending_approval=[capability.name for capability in session.unapproved()],
+                )
+            )
+
+    # -- connected --
+
+    def _frame(self, session: NodeSession, data: str | bytes) -> None:
+        if isinstance(data, bytes):
+            log.debug("Binary frame from %s ignored", session.node_id)
+            return
+        frame = decode_frame(data)
+        if isinstance(frame, ResultFrame):
+            size = len(data) if data.isascii() else len(data.encode())
+            self._gateway.dispatcher.result(session, frame, size)
+        elif isinstance(frame, dict):
+            self._other_frame(session, frame)
+        else:
+            log.debug("Frame from %s ignored: %s", session.node_id, frame)
+
+    def _other_frame(self, session: NodeSession, frame: dict[str, Any]) -> None:
+        match frame.get("type"):
+            case "result":
+                request_id = frame.get("request_id")
+                if isinstance(request_id, str):
+                    self._gateway.dispatcher.bad_result(session, request_id, "a field has the wrong type.")
+            case "progress":
+                self._gateway.dispatcher.progress(session, frame)
+            case "pong":
+                session.last_seen = now_text()
+            case "event":
+                self._gateway.event(session, frame)
+            case "update" if self._features is not None and "update" in self._features:
+                capabilities, _ = read_capabilities(frame.get("capabilities"), self._limits)
+                session.declare(capabilities)
+                self._ask_for_new_capabilities(session)
+                self._tell_approved(session)
+                self._gateway.session_changed(session)
+            case "ping":
+                self._transport.send(b'{"type":"pong"}')
+
+    def _json_ping(self) -> None:
+        if self._session is not None:
+            self._session.send_frame(_PING)
+
+    def _dead(self) -> None:
+        self._close(errors.CLOSE_DEAD, "no sign of life")
+
+    def _send(self, frame: Any) -> None:
+        self._transport.send(frame.encode())
+
+
+def _platform(frame: dict[str, Any]) -> str:
+    return clean_text(frame.get("platform"), 64) or "unknown"

@@ -1,0 +1,196 @@
+"""A connected node: what it may do, the calls it works on, and the calls that wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+
+from ..protocol.capabilities import CapabilitySchema
+from ..protocol.device import CancelMessage
+from ..protocol.errors import SuzentError
+from ..protocol.limits import Limits
+from ..protocol.rest import NodeInfo
+from .calls import Call
+from .clock import now_text
+from .devices import Device
+from .transport import Transport
+
+
+class NodeSession:
+    """One live connection of an approved device.
+
+    Parameters
+    ----------
+    device : Device
+        Its durable side.
+    transport : Transport
+        Its socket.
+    capabilities : list of CapabilitySchema
+        All it declares; what of them may be called is in :meth:`approved`.
+    features : frozenset of str, optional
+        What the device announced; None for devices that know nothing beyond Suzent's frames.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        transport: Transport,
+        display_name: str,
+        platform: str,
+        capabilities: list[CapabilitySchema],
+        features: frozenset[str] | None,
+        limits: Limits,
+    ) -> None:
+        self.device = device
+        self.transport = transport
+        self.display_name = display_name
+        self.platform = platform
+        self.features = features
+        self.description = ""
+        self.tags: list[str] = []
+        self.connected_at = now_text()
+        self.last_seen = self.connected_at
+        self.latency_ms: float | None = None
+        self.alive = True
+        self.calls: dict[str, Call] = {}
+        #: Calls whose deadline passed while the device still worked, oldest first.
+        self.late: OrderedDict[str, Call] = OrderedDict()
+        self._limits = limits
+        self._waiting: deque[Call] = deque()
+        self._waiting_bytes = 0
+        self._unsent = 0
+        self.declare(capabilities)
+
+    @property
+    def node_id(self) -> str:
+        """The device's id for life."""
+        return self.device.device_id
+
+    def declare(self, capabilities: list[CapabilitySchema]) -> None:
+        """Take what the device says it can do now."""
+        self.capabilities = {capability.name: capability for capability in capabilities}
+
+    def approved(self) -> list[CapabilitySchema]:
+        """Return what may be called: declared now, and shown when the operator approved."""
+        shown = set(self.device.approved)
+        return [capability for capability in self.capabilities.values() if capability.name in shown]
+
+    def unapproved(self) -> list[CapabilitySchema]:
+        """Return what waits for approval."""
+        shown = set(self.device.approved)
+        return [capability for capability in self.capabilities.values() if capability.name not in shown]
+
+    def capability(self, command: str) -> CapabilitySchema:
+        """Return a capability that may be called; ``unknown_command`` or ``pending_reapproval`` otherwise."""
+        capability = self.capabilities.get(command)
+        if capability is None:
+            names = [capability.name for capability in self.approved()]
+            raise SuzentError(
+                "unknown_command",
+                f"{self.display_name} has no command '{command[:128]}'. It offers: {', '.join(names[:20]) or 'none'}.",
+                details={"commands": names},
+            )
+        if command not in self.device.approved:
+            raise SuzentError(
+                "pending_reapproval",
+                f"{self.display_name} declared '{command}' after it was approved; approve it first.",
+            )
+        return capability
+
+    def info(self) -> NodeInfo:
+        """Return the node as ``GET /nodes`` shows it."""
+        return NodeInfo.model_construct(
+            node_id=self.node_id,
+            display_name=self.display_name,
+            platform=self.platform,
+            status="paused" if self.device.status == "paused" else "connected",
+            connected_at=self.connected_at,
+            capabilities=self.approved(),
+            pending_capabilities=self.unapproved(),
+            description=self.description,
+            tags=self.tags,
+            features=sorted(self.features or ()),
+            scope=self.device.sharing,
+            remote=self.transport.remote,
+            last_seen=self.last_seen,
+            latency_ms=self.latency_ms,
+            calls=len(self.calls),
+        )
+
+    def submit(self, call: Call) -> None:
+        """Send a call, or let it wait its turn; ``node_busy`` when too many wait."""
+        if self._may_send(call):
+            self._send(call)
+            return
+        if (
+            len(self._waiting) >= self._limits.calls_waiting
+            or self._waiting_bytes + call.frame_size > self._limits.waiting_bytes
+        ):
+            raise SuzentError(
+                "node_busy",
+                f"{self.display_name} works on {len(self.calls)} calls and {len(self._waiting)} wait already.",
+            )
+        self._waiting.append(call)
+        self._waiting_bytes += call.frame_size
+
+    def forget(self, call: Call) -> None:
+        """Take a call that is over off the books and let the next one go."""
+        call.over = True
+        if call.sent:
+            self.calls.pop(call.request_id, None)
+        elif call in self._waiting:
+            # Out of the queue at once: its parameters may be megabytes.
+            self._waiting.remove(call)
+            self._waiting_bytes -= call.frame_size
+        self._pump()
+
+    def cancel(self, call: Call, reason: str) -> None:
+        """Tell the device that nobody waits for this call, if it understands that."""
+        if call.sent and self.alive and self.features is not None and "cancel" in self.features:
+            self.send_frame(CancelMessage(request_id=call.request_id, reason=reason).encode())
+
+    def end(self) -> list[Call]:
+        """Mark the session as gone and return the calls that were under way or waiting."""
+        self.alive = False
+        calls = [*self.calls.values(), *self._waiting]
+        self.calls.clear()
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        return calls
+
+    def send_frame(self, frame: bytes) -> None:
+        """Send a frame of the gateway's own; dropped when the device has stopped reading."""
+        if self._unsent <= self._limits.send_buffer_bytes:
+            self._write(frame)
+
+    def _may_send(self, call: Call) -> bool:
+        return len(self.calls) < self._limits.calls_in_flight and (
+            self._unsent == 0 or self._unsent + call.frame_size <= self._limits.send_buffer_bytes
+        )
+
+    def _send(self, call: Call) -> None:
+        self.calls[call.request_id] = call
+        call.sent = True
+        self._write(call.frame(asyncio.get_running_loop().time()))
+
+    def _pump(self) -> None:
+        while self.alive and self._waiting and self._may_send(self._waiting[0]):
+            call = self._waiting.popleft()
+            self._waiting_bytes -= call.frame_size
+            if not call.over:
+                self._send(call)
+
+    def _write(self, frame: bytes) -> None:
+        pending = self.transport.send(frame)
+        if pending is None:
+            return
+        size = len(frame)
+        self._unsent += size
+
+        def written(done: asyncio.Future[None]) -> None:
+            self._unsent -= size
+            if not done.cancelled():
+                done.exception()  # a socket that broke is reported by its close
+            self._pump()
+
+        pending.add_done_callback(written)

@@ -1,0 +1,57 @@
+"""The Jupyter server extension."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from jupyter_server.extension.application import ExtensionApp
+from jupyter_server.utils import url_path_join
+
+from .. import __version__
+from .config import SuzentTraits
+from .service import GatewayService
+
+_STOP_SECONDS = 3.0
+
+
+class SuzentApp(SuzentTraits, ExtensionApp):
+    """The gateway your devices join, inside the Jupyter server."""
+
+    name = "suzent"
+    extension_url = "/suzent"
+    load_other_extensions = True
+    version = __version__
+
+    def initialize_settings(self) -> None:
+        """Make the service, so that handlers can be mounted; it starts with the server."""
+        self.service = GatewayService()
+
+    def initialize_handlers(self) -> None:
+        """Mount the route table under ``{base_url}suzent``."""
+        from .jupyter import JupyterRouteHandler, JupyterSocketHandler
+        from .routes import by_path
+
+        for routes in by_path().values():
+            route = next(iter(routes.values()))
+            handler = JupyterSocketHandler if "WS" in routes else JupyterRouteHandler
+            self.handlers.append((f"/suzent{route.pattern}/?", handler, {"service": self.service, "routes": routes}))
+
+    async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
+        await self.service.start(self.service_config(local_url(serverapp)))
+
+    async def stop_extension(self) -> None:
+        """Stop the gateway; whatever happens, the server's own shutdown goes on."""
+        try:
+            await asyncio.wait_for(self.service.stop(), _STOP_SECONDS)
+        except Exception:
+            self.log.exception("The gateway did not stop cleanly")
+
+
+def local_url(serverapp: Any) -> str | None:
+    """Return the mount's address for programs on this machine; None on a Unix socket."""
+    if serverapp.sock:
+        return None
+    parts = urlsplit(serverapp.local_url)
+    return str(urlunsplit((parts.scheme, parts.netloc, url_path_join(serverapp.base_url, "suzent"), "", "")))

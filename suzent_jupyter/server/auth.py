@@ -1,0 +1,113 @@
+"""From what a request carries to who it is. Jupyter's own users are recognised elsewhere (:mod:`.jupyter`)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import ipaddress
+from typing import TYPE_CHECKING
+
+from tornado.httputil import HTTPHeaders, HTTPServerRequest
+
+from ..gateway import Authority, Principal
+from ..gateway.tokens import TOKEN_PREFIX, mint_token
+from ..protocol.errors import SuzentError
+
+if TYPE_CHECKING:
+    from .service import GatewayService
+
+_FORWARDING = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "X-Scheme")
+_BROWSER = ("Origin", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest", "Sec-Fetch-User")
+
+
+def has_forwarding_headers(headers: HTTPHeaders) -> bool:
+    """Tell whether a proxy stands between: then the peer address says nothing about the sender."""
+    return any(name in headers for name in _FORWARDING) or any(
+        name.lower().startswith("x-forwarded-") for name in headers
+    )
+
+
+def has_browser_headers(headers: HTTPHeaders) -> bool:
+    """Tell whether a web page may have caused the request."""
+    return any(name in headers for name in _BROWSER)
+
+
+def peer_address(request: HTTPServerRequest) -> str:
+    """Return the address at the other end of the socket itself, whatever headers say; ``""`` for Unix sockets."""
+    address = getattr(getattr(request.connection, "context", None), "address", None)
+    return str(address[0]) if isinstance(address, tuple) and address else ""
+
+
+def is_loopback(address: str) -> bool:
+    """Tell whether an address is this machine's; a Unix socket's (``""``) is."""
+    if not address:
+        return True
+    try:
+        parsed = ipaddress.ip_address(address.split("%", maxsplit=1)[0])
+    except ValueError:
+        return False
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return bool((mapped or parsed).is_loopback)
+
+
+def find_token(headers: HTTPHeaders) -> str | None:
+    """Return the Suzent token a request carries, from ``Authorization: Bearer``, ``X-Suzent-Token`` or Basic.
+
+    Raises
+    ------
+    SuzentError
+        ``unauthorized`` for Basic from a browser: a page must never hold a token this way.
+    """
+    scheme, _, value = headers.get("Authorization", "").strip().partition(" ")
+    value = value.strip()
+    if scheme.casefold() in ("bearer", "token") and value.startswith(TOKEN_PREFIX):
+        return value
+    direct = headers.get("X-Suzent-Token", "").strip()
+    if direct.startswith(TOKEN_PREFIX):
+        return direct
+    if scheme.casefold() == "basic":
+        try:
+            password = base64.b64decode(value, validate=True).decode().partition(":")[2]
+        except (binascii.Error, UnicodeDecodeError):
+            return None
+        if password.startswith(TOKEN_PREFIX):
+            if has_browser_headers(headers):
+                raise SuzentError("unauthorized", "Basic authentication is not taken from web pages.")
+            return password
+    return None
+
+
+class KernelToken:
+    """The token in the kernels' environment: made at start, never written to the store, dead with the server."""
+
+    def __init__(self, account: str, org: str) -> None:
+        self.value = mint_token()
+        self._principal = Principal(Authority.FULL, account, org, "", "kernel")
+
+    def principal(self, token: str) -> Principal | None:
+        """Return the kernels' principal if this is their token."""
+        matches = hmac.compare_digest(token.encode("utf-8", "replace"), self.value.encode())
+        return self._principal if matches else None
+
+
+def principal_of_token(service: GatewayService, request: HTTPServerRequest, token: str) -> Principal:
+    """Return whom a token stands for.
+
+    Raises
+    ------
+    SuzentError
+        ``unauthorized`` for unknown, revoked and paused tokens, and for the kernel token from another machine.
+    """
+    principal = service.kernel_token.principal(token)
+    if principal is not None:
+        if is_loopback(peer_address(request)) and not has_forwarding_headers(request.headers):
+            return principal
+        raise SuzentError("unauthorized", "The kernels' token is good on this machine only.", hint=_FOR_OTHER_MACHINES)
+    principal = service.gateway.authenticate(token)
+    if principal is None:
+        raise SuzentError("unauthorized", "This token is unknown, revoked or paused.")
+    return principal
+
+
+_FOR_OTHER_MACHINES = "Make a token for other machines: `%suzent host-token NAME`."

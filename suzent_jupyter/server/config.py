@@ -1,0 +1,94 @@
+"""Configuration traits of the Jupyter extension and the stand-alone gateway; section ``SuzentApp`` for both."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from jupyter_core.paths import jupyter_data_dir
+from traitlets import Bool, Enum, Float, Int, List, Unicode, default, validate
+from traitlets.config import Configurable
+
+from ..gateway.settings import Settings
+from ..protocol.limits import Limits, describe_limits
+from ..protocol.text import clean_text
+from .service import ServiceConfig
+
+
+def _limit_traits() -> dict[str, Any]:
+    traits: dict[str, Any] = {}
+    for name, (value, unit, why) in describe_limits().items():
+        kind: Any = Int if isinstance(value, int) else Float
+        traits[name] = kind(value, help=f"{why} [{unit}]").tag(config=True)
+    return traits
+
+
+LimitTraits: Any = type("LimitTraits", (Configurable,), {"__module__": __name__, **_limit_traits()})
+
+
+class SuzentTraits(LimitTraits):  # type: ignore[misc]
+    """Every setting of the gateway, and every number of its protocol."""
+
+    nodes_enabled = Bool(True, help="Accept node connections and calls.").tag(config=True)
+    node_discovery_enabled = Bool(True, help="Advertise this gateway and look for others.").tag(config=True)
+    node_lan_bind = Bool(False, help="Bind the listener for other devices; takes effect after a restart.").tag(
+        config=True
+    )
+    display_name = Unicode(help="How this gateway calls itself; the host name by default.").tag(config=True)
+    denied_commands = List(Unicode(), help="Glob patterns of commands never dispatched, whoever asks.").tag(config=True)
+
+    listener_enabled = Bool(True, help="Serve devices on a port of their own.").tag(config=True)
+    listener_port = Int(25314, min=0, max=65535, help="That port; 0 means any free one.").tag(config=True)
+    trust_loopback = Enum(
+        ["never", "auto"],
+        "never",
+        help="'auto': requests to the listener without a token are trusted if they really come from a local program "
+        "of the same user. Never under JupyterHub.",
+    ).tag(config=True)
+    data_dir = Unicode(help="Where the gateway keeps its database.").tag(config=True)
+    account = Unicode(help="Who owns this gateway; the Hub or OS user by default.").tag(config=True)
+    org = Unicode("", help="Their organisation, for nodes shared with a team.").tag(config=True)
+
+    @default("data_dir")
+    def _default_data_dir(self) -> str:
+        return str(Path(jupyter_data_dir()) / "suzent")
+
+    @default("account")
+    def _default_account(self) -> str:
+        return os.environ.get("JUPYTERHUB_USER") or getpass.getuser()
+
+    @default("display_name")
+    def _default_display_name(self) -> str:
+        return clean_text(platform.node(), 64) or "Jupyter"
+
+    @validate("display_name")
+    def _clean_display_name(self, proposal: Any) -> str:
+        return clean_text(proposal["value"], 64) or "Jupyter"
+
+    def service_config(self, mount_url: str | None = None) -> ServiceConfig:
+        """Return the configuration as the service takes it.
+
+        Raises
+        ------
+        ValueError
+            When one of the limits is out of range; the message names it.
+        """
+        settings = Settings()
+        given = {name for section in ("SuzentApp", type(self).__name__) for name in self.config.get(section, {})}
+        names = settings.values().keys()
+        settings.apply({name: getattr(self, name) for name in names})
+        settings.fixed = frozenset(given & names)
+        return ServiceConfig(
+            data_dir=Path(self.data_dir).expanduser(),
+            account=self.account,
+            org=self.org,
+            settings=settings,
+            limits=Limits(**{name: getattr(self, name) for name in describe_limits()}),
+            listener_enabled=self.listener_enabled,
+            listener_port=self.listener_port,
+            trust_loopback=self.trust_loopback,
+            mount_url=mount_url,
+        )

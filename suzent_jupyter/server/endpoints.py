@@ -1,0 +1,145 @@
+"""What each REST route does. An endpoint returns a model, a dict, or JSON bytes that are sent as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..gateway.clients import read_invoke
+from ..protocol.rest import (
+    ApprovedDeviceListResponse,
+    AuditResponse,
+    ConfigChangeResponse,
+    ConfigRequest,
+    ConfigResponse,
+    ConnectionListResponse,
+    GrantListResponse,
+    HostTokenRequest,
+    HostTokenResponse,
+    NodeInfo,
+    NodeListResponse,
+    PairingActionResponse,
+    PeerListResponse,
+    PendingListResponse,
+    StatusRequest,
+    StatusResponse,
+)
+from ..protocol.wire import ascii_json, encode_ascii
+from .request import Request
+
+
+async def list_nodes(request: Request) -> NodeListResponse:
+    """List the connected nodes."""
+    nodes = request.gateway.list_nodes(request.principal)
+    return NodeListResponse.model_construct(nodes=nodes, count=len(nodes))
+
+
+async def get_node(request: Request) -> NodeInfo:
+    """Describe one connected node."""
+    return request.gateway.node(request.principal, request.path["node"])
+
+
+async def invoke(request: Request) -> bytes:
+    """Call a command of a node and wait for its answer."""
+    arguments = read_invoke({**request.json_object(), "node": request.path["node"]})
+    request.waits_for = request.gateway.dispatcher.submit(request.principal, **arguments, origin={"via": "http"})
+    outcome = await request.waits_for
+    # Spliced, not re-encoded: the result may be megabytes.
+    return b'{"success":%s,"result":%s,"error":%s}' % (
+        b"true" if outcome.success else b"false",
+        ascii_json(bytes(outcome.result)),
+        encode_ascii(outcome.error),
+    )
+
+
+async def list_pending(request: Request) -> PendingListResponse:
+    """List the devices and new commands that wait for approval."""
+    pending = request.gateway.list_pending(request.principal)
+    return PendingListResponse(pending=pending, count=len(pending))
+
+
+async def approve(request: Request) -> PairingActionResponse:
+    """Approve what one exact code stands for."""
+    return await request.gateway.approve(request.principal, request.path["code"])
+
+
+async def deny(request: Request) -> PairingActionResponse:
+    """Deny it."""
+    return await request.gateway.deny(request.principal, request.path["code"])
+
+
+async def list_devices(request: Request) -> ApprovedDeviceListResponse:
+    """List every token that was issued."""
+    devices = request.gateway.list_devices(request.principal)
+    return ApprovedDeviceListResponse(devices=devices, count=len(devices))
+
+
+async def revoke(request: Request) -> PairingActionResponse:
+    """Revoke a device or token: its socket closes and its calls fail at once."""
+    return await request.gateway.revoke(request.principal, request.path["id"])
+
+
+async def set_status(request: Request) -> StatusResponse:
+    """Pause or resume a device or token."""
+    status = request.model(StatusRequest).status
+    in_force = await request.gateway.set_status(request.principal, request.path["id"], status)
+    return StatusResponse(success=True, status=in_force)
+
+
+async def host_token(request: Request) -> HostTokenResponse:
+    """Make a token of full authority for one's own programs, shown this once."""
+    device, token = await request.gateway.host_token(request.principal, request.model(HostTokenRequest).name)
+    return HostTokenResponse(device_id=device.device_id, token=token)
+
+
+async def get_config(request: Request) -> ConfigResponse:
+    """Show settings, addresses and limits in force."""
+    gateway = request.gateway
+    return ConfigResponse(
+        **gateway.settings.values(),
+        **request.service.addresses(),
+        fixed=sorted(gateway.settings.fixed),
+        restart_required=gateway.restart_required,
+        limits=gateway.limits.as_dict(),
+        version=gateway.version,
+        store=gateway.store.problem or "ok",
+    )
+
+
+async def set_config(request: Request) -> ConfigChangeResponse:
+    """Change settings and remember them."""
+    changes = request.model(ConfigRequest).model_dump(exclude_none=True)
+    gateway = request.gateway
+    await gateway.configure(request.principal, changes)
+    return ConfigChangeResponse(success=True, restart_required=gateway.restart_required, **gateway.settings.values())
+
+
+async def list_audit(request: Request) -> AuditResponse:
+    """Show who did what, newest first."""
+    limit = request.number("limit", 100, 1, 1000)
+    before = request.number("before", None, 1, 2**53)
+    assert limit is not None
+    entries = await request.gateway.audit_page(request.principal, limit, before)
+    following = entries[-1].id if len(entries) == limit else None
+    return AuditResponse(entries=entries, count=len(entries), next=following)
+
+
+async def list_peers(_request: Request) -> PeerListResponse:
+    """List the gateways this one controls or is controlled by."""
+    return PeerListResponse()
+
+
+async def list_grants(_request: Request) -> GrantListResponse:
+    """List the control requests that wait."""
+    return GrantListResponse()
+
+
+async def list_connections(_request: Request) -> ConnectionListResponse:
+    """List the gateways this one has joined as a node."""
+    return ConnectionListResponse()
+
+
+async def openapi(request: Request) -> dict[str, Any]:
+    """Describe every route of this API (OpenAPI 3.1)."""
+    from .openapi import document
+
+    return document(request.gateway.version)

@@ -1,0 +1,127 @@
+"""The mount under a Jupyter server: the same routes, with Jupyter's users, authorizer, XSRF and origin rules."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
+
+from jupyter_core.utils import ensure_async
+from jupyter_server.auth import User
+from jupyter_server.auth.decorator import allow_unauthenticated
+from jupyter_server.base.call_context import CallContext
+from jupyter_server.base.handlers import JupyterHandler
+from jupyter_server.base.websocket import WebSocketMixin
+from tornado import web
+
+from ..gateway import Authority, Principal
+from ..gateway.principals import NOBODY
+from ..protocol.errors import SuzentError
+from .auth import find_token, principal_of_token
+from .handlers import RouteHandler
+from .routes import Route
+from .sockets import SocketHandler
+
+if TYPE_CHECKING:
+    from .service import GatewayService
+
+AUTH_RESOURCE = "suzent"
+
+
+async def jupyter_principal(handler: Any, service: GatewayService, route: Route) -> Principal:
+    """Return who asks: our own token first, then Jupyter's user.
+
+    Our token is looked for before Jupyter's identity provider is asked, since Jupyter and JupyterHub read
+    ``Authorization`` as theirs; and it exempts from XSRF, which only a cookie needs.
+
+    Raises
+    ------
+    SuzentError
+        ``unauthorized`` or ``forbidden``.
+    """
+    service.check_running()
+    token = find_token(handler.request.headers)
+    if token is not None or route.authority is Authority.NONE:
+        CallContext.set(CallContext.JUPYTER_HANDLER, handler)
+        if not handler.check_host():
+            raise SuzentError("forbidden", "This server does not answer to that host name.")
+        if token is None:
+            return NOBODY
+        principal = principal_of_token(service, handler.request, token)
+        handler.current_user = handler._jupyter_current_user = User(username=principal.actor)
+        return principal
+    try:
+        await JupyterHandler.prepare(handler, _redirect_to_login=False)
+    except web.HTTPError as error:
+        raise SuzentError("forbidden", error.log_message or "The server refused this request.") from None
+    user = handler.current_user
+    if user is None:
+        raise SuzentError("unauthorized", "Log in to the Jupyter server, or send a token.")
+    if not await ensure_async(handler.authorizer.is_authorized(handler, user, route.action, AUTH_RESOURCE)):
+        raise SuzentError("forbidden", f"The server's authorizer does not let this user {route.action} devices.")
+    gateway = service.gateway
+    return Principal(Authority.FULL, gateway.account, gateway.org, "", "user")
+
+
+class JupyterRouteHandler(RouteHandler, JupyterHandler):
+    """REST on the Jupyter mount. :meth:`prepare` authenticates every method, hence the decorator on each."""
+
+    auth_resource = AUTH_RESOURCE
+
+    def set_default_headers(self) -> None:
+        """Set Jupyter's headers and ours."""
+        JupyterHandler.set_default_headers(self)
+        RouteHandler.set_default_headers(self)
+
+    def prepare(self) -> Awaitable[None]:  # type: ignore[override]
+        """Find out who asks, and whether they may."""
+        return self._prepare()
+
+    async def _prepare(self) -> None:
+        route = self.route()
+        self.admit(route, await jupyter_principal(self, self.service, route))
+
+    @allow_unauthenticated
+    async def get(self, **path: str) -> None:
+        """Serve GET."""
+        await self._serve(**path)
+
+    @allow_unauthenticated
+    async def post(self, **path: str) -> None:
+        """Serve POST."""
+        await self._serve(**path)
+
+    @allow_unauthenticated
+    async def delete(self, **path: str) -> None:
+        """Serve DELETE."""
+        await self._serve(**path)
+
+
+class JupyterSocketHandler(SocketHandler, JupyterHandler):
+    """Sockets on the Jupyter mount."""
+
+    auth_resource = AUTH_RESOURCE
+
+    def set_default_headers(self) -> None:
+        """Set Jupyter's headers."""
+        JupyterHandler.set_default_headers(self)
+
+    def prepare(self) -> Awaitable[None]:  # type: ignore[override]
+        """Find out who asks, before the handshake is answered."""
+        return self._prepare()
+
+    async def _prepare(self) -> None:
+        self.principal = await jupyter_principal(self, self.service, self.socket_route)
+        self._check_authority()
+
+    def check_origin(self, origin: str | None = None) -> bool:
+        """Apply Jupyter's rule: same host, or what the server's configuration allows; none at all is a program."""
+        return bool(WebSocketMixin.check_origin(self, origin))
+
+    def skip_check_origin(self) -> bool:
+        """Ask also those who hold a token: a page of another origin is not the program the token was made for."""
+        return False
+
+    @allow_unauthenticated
+    async def get(self, *args: Any, **kwargs: Any) -> None:
+        """Answer the handshake."""
+        await SocketHandler.get(self, *args, **kwargs)

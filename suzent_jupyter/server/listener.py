@@ -1,0 +1,110 @@
+"""The second HTTP server: the node gateway and nothing of Jupyter, so the only thing ever opened to a network."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from typing import TYPE_CHECKING, Any
+
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application
+
+from .handlers import NoRouteHandler, RouteHandler
+from .routes import by_path
+from .sockets import SocketHandler
+
+if TYPE_CHECKING:
+    from .service import GatewayService
+
+log = logging.getLogger("suzent_jupyter")
+
+_PORTS_TRIED = 50
+_HEADER_BYTES = 64 * 1024
+
+
+def application(service: GatewayService) -> Application:
+    """Return the listener's Tornado application: the route table at the root."""
+    rules: list[Any] = []
+    for routes in by_path().values():
+        route = next(iter(routes.values()))
+        handler = SocketHandler if "WS" in routes else RouteHandler
+        rules.append((f"{route.pattern}/?", handler, {"service": service, "routes": routes}))
+    return Application(
+        rules,
+        default_handler_class=NoRouteHandler,
+        default_handler_args={"service": service},
+        log_function=lambda handler: None,
+        websocket_max_message_size=service.gateway.limits.socket_bytes,
+    )
+
+
+class Listener:
+    """Binds, serves and stops.
+
+    Parameters
+    ----------
+    service : GatewayService
+        What it serves.
+    host : str
+        ``127.0.0.1``, or ``0.0.0.0`` for other devices.
+    port : int
+        The wanted port; 0 for any free one.
+    """
+
+    def __init__(self, service: GatewayService, host: str, port: int) -> None:
+        self._service = service
+        self.host = host
+        self._wanted = port
+        self.port = 0
+        self._server: HTTPServer | None = None
+        self._sockets: list[socket.socket] = []
+
+    def bind(self) -> None:
+        """Take the port: on loopback the next free one if it is taken.
+
+        Raises
+        ------
+        OSError
+            When no port can be had; bound for other devices, when exactly the wanted one can't.
+        """
+        last = self._wanted if self._wanted == 0 or self.host != "127.0.0.1" else self._wanted + _PORTS_TRIED
+        port = self._wanted
+        while True:
+            try:
+                self._sockets = bind_sockets(port, self.host, family=socket.AF_INET)
+                break
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE or port >= min(last, 65535):
+                    raise
+                port += 1
+        self.port = self._sockets[0].getsockname()[1]
+        if self._wanted and self.port != self._wanted:
+            log.warning("Port %d is taken; the gateway listens on port %d", self._wanted, self.port)
+
+    def serve(self) -> None:
+        """Answer from now on."""
+        limits = self._service.gateway.limits
+        self._server = HTTPServer(
+            application(self._service),
+            xheaders=False,
+            max_body_size=int(limits.invoke_body_bytes) + 4096,
+            max_header_size=_HEADER_BYTES,
+        )
+        self._server.add_sockets(self._sockets)
+
+    def stop_listening(self) -> None:
+        """Take no new connections."""
+        if self._server is not None:
+            self._server.stop()
+        else:
+            for each in self._sockets:
+                each.close()
+        self._sockets = []
+
+    async def close(self) -> None:
+        """Close the connections that are left."""
+        if self._server is not None:
+            await self._server.close_all_connections()
+            self._server = None

@@ -1,0 +1,95 @@
+"""The route table: every URL with its method, endpoint and the least authority that may call it.
+
+It is mounted twice, under the Jupyter server and on the listener, and it is what ``/openapi.json`` shows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from ..gateway import Authority
+from ..protocol import rest
+from . import endpoints
+from .request import Request
+
+Endpoint = Callable[[Request], Awaitable[BaseModel | dict[str, Any] | bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method of one URL.
+
+    Attributes
+    ----------
+    method, path : str
+        ``{name}`` in the path is one segment.
+    endpoint : callable
+        See :mod:`.endpoints`; the name of the socket kind for WebSockets.
+    authority : Authority
+        The least that may call it.
+    action : str
+        What Jupyter's authorizer is asked for resource ``suzent``: ``read`` look, ``execute`` invoke, ``write`` change.
+    body, answer : model, optional
+        For the OpenAPI document.
+    large : bool
+        Whether the body may be as large as an invoke's.
+    """
+
+    method: Literal["GET", "POST", "DELETE", "WS"]
+    path: str
+    endpoint: Endpoint | Literal["device", "client"]
+    authority: Authority
+    action: Literal["read", "execute", "write"]
+    body: type[BaseModel] | None = None
+    answer: type[BaseModel] | None = None
+    large: bool = False
+
+    @property
+    def pattern(self) -> str:
+        """The path as a regular expression with named groups."""
+        parts = re.split(r"\{(\w+)\}", self.path)
+        return "".join(f"(?P<{part}>[^/]+)" if index % 2 else re.escape(part) for index, part in enumerate(parts))
+
+
+_NONE, _AGENT, _FULL = Authority.NONE, Authority.AGENT, Authority.FULL
+
+# Fixed segments stand before {node}: a node named `pending` is reached by its id.
+ROUTES: tuple[Route, ...] = (
+    Route("WS", "/ws/node", "device", _NONE, "execute"),
+    Route("WS", "/ws/client", "client", _FULL, "execute"),
+    Route("POST", "/nodes/{node}/invoke", endpoints.invoke, _FULL, "execute",
+          rest.InvokeRequest, rest.InvokeResponse, large=True),
+    Route("GET", "/nodes", endpoints.list_nodes, _AGENT, "read", None, rest.NodeListResponse),
+    Route("GET", "/nodes/pending", endpoints.list_pending, _FULL, "read", None, rest.PendingListResponse),
+    Route("POST", "/nodes/pending/{code}/approve", endpoints.approve, _FULL, "write",
+          None, rest.PairingActionResponse),
+    Route("POST", "/nodes/pending/{code}/deny", endpoints.deny, _FULL, "write", None, rest.PairingActionResponse),
+    Route("GET", "/nodes/devices", endpoints.list_devices, _FULL, "read", None, rest.ApprovedDeviceListResponse),
+    Route("POST", "/nodes/devices/{id}/revoke", endpoints.revoke, _FULL, "write", None, rest.PairingActionResponse),
+    Route("POST", "/nodes/devices/{id}/status", endpoints.set_status, _FULL, "write",
+          rest.StatusRequest, rest.StatusResponse),
+    Route("POST", "/nodes/host-token", endpoints.host_token, _FULL, "write",
+          rest.HostTokenRequest, rest.HostTokenResponse),
+    Route("GET", "/nodes/config", endpoints.get_config, _FULL, "read", None, rest.ConfigResponse),
+    Route("POST", "/nodes/config", endpoints.set_config, _FULL, "write",
+          rest.ConfigRequest, rest.ConfigChangeResponse),
+    Route("GET", "/nodes/connections", endpoints.list_connections, _FULL, "read", None, rest.ConnectionListResponse),
+    Route("GET", "/nodes/grants", endpoints.list_grants, _FULL, "read", None, rest.GrantListResponse),
+    Route("GET", "/nodes/peers", endpoints.list_peers, _FULL, "read", None, rest.PeerListResponse),
+    Route("GET", "/nodes/{node}", endpoints.get_node, _FULL, "read", None, rest.NodeInfo),
+    Route("GET", "/audit", endpoints.list_audit, _FULL, "read", None, rest.AuditResponse),
+    Route("GET", "/openapi.json", endpoints.openapi, _FULL, "read"),
+)  # fmt: skip
+
+
+def by_path() -> dict[str, dict[str, Route]]:
+    """Return path → method → route, in the table's order."""
+    table: dict[str, dict[str, Route]] = {}
+    for route in ROUTES:
+        table.setdefault(route.path, {})[route.method] = route
+    return table

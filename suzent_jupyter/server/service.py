@@ -1,0 +1,163 @@
+"""A running gateway: hub, listener, kernel environment and runtime file, started and stopped together.
+
+The Jupyter extension and the stand-alone command both run one of these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..gateway import Authority, Gateway, Principal
+from ..gateway.settings import Settings
+from ..protocol.errors import SuzentError
+from ..protocol.limits import Limits
+from ..protocol.rest import Address
+from .auth import KernelToken
+from .loopback import is_trusted
+from .runtime import KernelEnvironment, RuntimeFile
+
+if TYPE_CHECKING:
+    from tornado.httputil import HTTPServerRequest
+
+    from .listener import Listener
+
+log = logging.getLogger("suzent_jupyter")
+
+
+@dataclass(slots=True, kw_only=True)
+class ServiceConfig:
+    """What a gateway needs to know to start; see the traits of the same names."""
+
+    data_dir: Path
+    account: str
+    org: str = ""
+    settings: Settings = field(default_factory=Settings)
+    limits: Limits = field(default_factory=Limits)
+    listener_enabled: bool = True
+    listener_port: int = 25314
+    trust_loopback: str = "never"
+    #: The mount's address for programs on this machine, such as http://127.0.0.1:8888/suzent; None when alone.
+    mount_url: str | None = None
+
+
+def under_hub() -> bool:
+    """Tell whether this process was started by JupyterHub, where other people's programs share the machine."""
+    return any(name in os.environ for name in ("JUPYTERHUB_API_TOKEN", "JUPYTERHUB_SERVICE_PREFIX"))
+
+
+class GatewayService:
+    """Starts with :meth:`start`, on the loop it works on; until then every request is told to wait."""
+
+    def __init__(self) -> None:
+        self._gateway: Gateway | None = None
+        self._listener: Listener | None = None
+        self._environment = KernelEnvironment()
+        self._runtime_file: RuntimeFile | None = None
+        self._trust_loopback = False
+        self._stopping = False
+        self._lan_bind = False
+        self.kernel_token: KernelToken
+
+    @property
+    def gateway(self) -> Gateway:
+        """The hub; ``stopping`` while there is none."""
+        if self._gateway is None:
+            raise SuzentError("stopping", "The gateway is starting.")
+        return self._gateway
+
+    @property
+    def port(self) -> int | None:
+        """The listener's port, None without a listener."""
+        return self._listener.port if self._listener is not None else None
+
+    def check_running(self) -> None:
+        """Refuse while the gateway is not there: ``stopping``."""
+        if self._gateway is None or self._stopping:
+            raise SuzentError("stopping", "The gateway is starting or stopping.")
+
+    async def start(self, config: ServiceConfig) -> None:
+        """Start everything. A listener that can't be bound is reported and left out; all else works without it.
+
+        Kernels can be started as soon as this returns: their environment is set. The store may still be loading.
+        """
+        from .listener import Listener
+
+        self.kernel_token = KernelToken(config.account, config.org)
+        self._gateway = Gateway(
+            config.data_dir,
+            config.settings,
+            config.limits,
+            account=config.account,
+            org=config.org,
+            trusted_token=self.kernel_token.principal,
+        )
+        self._trust_loopback = config.trust_loopback == "auto" and not under_hub()
+        loading = asyncio.ensure_future(self._gateway.start())
+        if config.settings.node_lan_bind and "node_lan_bind" not in config.settings.fixed:
+            await loading
+        if config.listener_enabled:
+            self._lan_bind = config.settings.node_lan_bind
+            listener = Listener(self, "0.0.0.0" if self._lan_bind else "127.0.0.1", config.listener_port)  # noqa: S104
+            try:
+                listener.bind()
+                listener.serve()
+                self._listener = listener
+            except OSError as error:
+                log.error(
+                    "The gateway can't listen on port %d: %s. Devices can still join through the Jupyter server; "
+                    "stop the other program or set SuzentApp.listener_port.",
+                    config.listener_port,
+                    error.strerror or error,
+                )
+        local = f"http://127.0.0.1:{self.port}" if self.port is not None else config.mount_url
+        if local is not None:
+            token = self.kernel_token.value
+            self._environment.set(local.replace("://", f"://suzent:{token}@", 1), token)
+            facts = {"url": local, "token": token, "mount_url": config.mount_url, "data_dir": str(config.data_dir)}
+            self._runtime_file = RuntimeFile()
+            try:
+                await asyncio.get_running_loop().run_in_executor(None, self._runtime_file.write, facts)
+            except OSError as error:
+                log.warning("Terminals won't find this gateway by themselves: %s", error)
+                self._runtime_file = None
+        await loading
+        if self.port is not None:
+            log.info("The gateway's devices join at ws://127.0.0.1:%d/ws/node", self.port)
+
+    async def stop(self) -> None:
+        """Stop listening, tell every device, close everything."""
+        self._stopping = True
+        self._environment.restore()
+        if self._listener is not None:
+            self._listener.stop_listening()
+        if self._gateway is not None:
+            await self._gateway.stop()
+        if self._listener is not None:
+            await self._listener.close()
+        if self._runtime_file is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._runtime_file.remove)
+
+    async def tokenless_principal(self, request: HTTPServerRequest) -> Principal:
+        """Return who a request without a token is on the listener; ``unauthorized`` if nobody we trust."""
+        if self._trust_loopback and await is_trusted(request):
+            return Principal(Authority.FULL, self.gateway.account, self.gateway.org, "", "loopback")
+        raise SuzentError("unauthorized", "This needs a token.")
+
+    def addresses(self) -> dict[str, Any]:
+        """Return the address fields of ``GET /nodes/config``: what is bound now, not what is wanted."""
+        addresses = []
+        if self.port is not None:
+            url = f"ws://127.0.0.1:{self.port}/ws/node"
+            addresses.append(Address(label="This machine", host="127.0.0.1", gateway_url=url))
+        return {
+            "binding_active": self._lan_bind and self.port is not None,
+            "port": self.port,
+            "addresses": addresses,
+            "lan_host": None,
+            "gateway_url": addresses[0].gateway_url if addresses else None,
+        }

@@ -1,0 +1,197 @@
+"""WebSockets over Tornado: the transport the gateway talks through, and the handlers of both socket routes."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable
+from typing import Any, Protocol
+
+from tornado.iostream import StreamClosedError
+from tornado.websocket import WebSocketHandler
+
+from ..gateway import Authority
+from ..protocol.errors import SuzentError
+from ..protocol.wire import encode_ascii
+from .auth import find_token, has_forwarding_headers, is_loopback, peer_address, principal_of_token
+from .handlers import http_error
+from .routes import Route
+from .service import GatewayService
+
+_TEXT, _PING = 0x81, 0x89
+_LARGE = 4096
+
+
+class SocketTransport:
+    """One WebSocket as :class:`~suzent_jupyter.gateway.transport.Transport`.
+
+    Frames are written to the stream here rather than by ``write_message``, which makes a task for each. Server frames
+    are unmasked (RFC 6455 section 5.1), so a frame is a short head and the bytes.
+    """
+
+    def __init__(self, handler: SocketHandler) -> None:
+        connection = handler.ws_connection
+        assert connection is not None
+        self._handler = handler
+        self._connection: Any = connection
+        self._stream: Any = connection.stream
+        self._loop = asyncio.get_running_loop()
+        address = peer_address(handler.request)
+        self.remote = str(handler.request.remote_ip or address)
+        # Many devices stand behind one proxy or tunnel, and behind loopback.
+        self.limited = not is_loopback(address) and not has_forwarding_headers(handler.request.headers)
+        self.received_at = self.moved_at = self._loop.time()
+        self._watch_bytes()
+
+    def _watch_bytes(self) -> None:
+        """Notice every byte that moves, also within a frame that takes minutes: `IOStream`'s two I/O hooks."""
+        stream, read, write = self._stream, self._stream.read_from_fd, self._stream.write_to_fd
+
+        def read_from_fd(buffer: bytearray | memoryview) -> int | None:
+            count: int | None = read(buffer)
+            if count:
+                self.received_at = self.moved_at = self._loop.time()
+            return count
+
+        def write_to_fd(data: memoryview) -> int:
+            count: int = write(data)
+            if count:
+                self.moved_at = self._loop.time()
+            return count
+
+        stream.read_from_fd = read_from_fd
+        stream.write_to_fd = write_to_fd
+
+    def send(self, frame: bytes) -> asyncio.Future[None] | None:
+        """Send one text frame."""
+        return self._write(_TEXT, frame)
+
+    def ping(self, payload: bytes) -> asyncio.Future[None] | None:
+        """Send an RFC 6455 ping."""
+        return self._write(_PING, payload)
+
+    def _write(self, first: int, payload: bytes) -> asyncio.Future[None] | None:
+        if self._connection.is_closing():
+            return None
+        size = len(payload)
+        if size < 126:
+            head = bytes((first, size))
+        elif size < 0x10000:
+            head = struct.pack("!BBH", first, 126, size)
+        else:
+            head = struct.pack("!BBQ", first, 127, size)
+        try:
+            if size < _LARGE:
+                written = self._stream.write(head + payload)
+            else:
+                self._stream.write(head)
+                written = self._stream.write(payload)
+        except StreamClosedError:
+            return None
+        if written.done():
+            written.exception()
+            return None
+        pending: asyncio.Future[None] = written
+        return pending
+
+    def close(self, code: int, reason: str = "") -> None:
+        """Close with a code."""
+        self._handler.close(code, reason)
+
+    def allow_bytes(self, maximum: int) -> None:
+        """Set the largest message read from now on; a larger one closes the socket with 1009."""
+        self._connection.params.max_message_size = maximum
+
+
+class Link(Protocol):
+    """The gateway's end of a socket."""
+
+    def receive(self, data: str | bytes) -> None: ...
+    def pong(self, payload: bytes) -> None: ...
+    def closed(self) -> None: ...
+
+
+class SocketHandler(WebSocketHandler):
+    """Serves one socket route on the listener."""
+
+    service: GatewayService
+    link: Link | None = None
+
+    def initialize(self, service: GatewayService, routes: dict[str, Route]) -> None:
+        """Take what the mount hands over."""
+        self.service = service
+        self.socket_route = routes["WS"]
+
+    @property
+    def max_message_size(self) -> int:
+        """What Tornado reads at the most before the link has its say."""
+        return int(self.service.gateway.limits.first_frame_bytes)
+
+    def get_compression_options(self) -> None:
+        """Negotiate no permessage-deflate: it costs 4 to 7 times the throughput."""
+
+    def prepare(self) -> Awaitable[None] | None:
+        """Find out who asks, before the handshake is answered."""
+        self.service.check_running()
+        if self.socket_route.authority is Authority.NONE:
+            return None
+        token = find_token(self.request.headers)
+        if token is None:
+            return self._prepare_without_token()
+        self.principal = principal_of_token(self.service, self.request, token)
+        self._check_authority()
+        return None
+
+    async def _prepare_without_token(self) -> None:
+        self.principal = await self.service.tokenless_principal(self.request)
+        self._check_authority()
+
+    def _check_authority(self) -> None:
+        if self.principal.authority < self.socket_route.authority:
+            raise SuzentError("forbidden", "This token's scope does not reach that URL.")
+
+    def check_origin(self, origin: str) -> bool:
+        """Let no page of another origin in. Programs send no Origin and are not asked."""
+        return origin.casefold().partition("://")[2] == self.request.headers.get("Host", "").casefold()
+
+    def open(self, *_args: str, **_kwargs: str) -> None:
+        """Hand the socket to the gateway."""
+        self.set_nodelay(True)
+        transport = SocketTransport(self)
+        if self.socket_route.endpoint == "device":
+            self.link = self.service.gateway.open_device(transport)
+        else:
+            self.link = self.service.gateway.open_client(transport, self.principal)
+
+    def on_message(self, message: str | bytes) -> None:
+        """Pass a message on."""
+        if self.link is not None:
+            self.link.receive(message)
+
+    def on_pong(self, data: bytes) -> None:
+        """Pass a pong on."""
+        if self.link is not None:
+            self.link.pong(data)
+
+    def on_close(self) -> None:
+        """Tell the link, and let go of it."""
+        if self.link is not None:
+            self.link.closed()
+            self.link = None
+
+    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
+        """Log bugs, not refusals."""
+        if not isinstance(value, SuzentError):
+            super().log_exception(typ, value, tb)
+
+    def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
+        """Refuse a handshake with an error body."""
+        error = kwargs.get("exc_info", (None, None, None))[1]
+        if not isinstance(error, SuzentError):
+            error = http_error(status_code, getattr(error, "log_message", None) or "")
+        if self._headers_written:
+            return
+        self.clear()
+        self.set_status(error.status)
+        self.set_header("Content-Type", "application/json")
+        self.finish(encode_ascii(error.as_body()))

@@ -1,0 +1,58 @@
+"""The gateway alone: the listener's Tornado application and nothing of Jupyter's kernels or files."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from typing import Any, ClassVar
+
+from jupyter_core.application import JupyterApp
+
+from .. import __version__
+from .config import SuzentTraits
+from .service import GatewayService
+
+
+class StandaloneGateway(SuzentTraits, JupyterApp):  # type: ignore[misc]
+    """Run the gateway without a Jupyter server; options as of SuzentApp."""
+
+    name = "jupyter-suzent-gateway"
+    description = "The gateway your devices join, without a Jupyter server."
+    version = __version__
+    config_file_name = "jupyter_suzent_config"
+    aliases: ClassVar[dict[str, str]] = {
+        "port": "SuzentApp.listener_port",
+        "data-dir": "SuzentApp.data_dir",
+        "log-level": "Application.log_level",
+    }
+    flags: ClassVar[dict[str, Any]] = {
+        "lan": ({"SuzentApp": {"node_lan_bind": True}}, "Listen for other devices, not on this machine alone."),
+    }
+
+    @classmethod
+    def section_names(cls) -> list[str]:
+        """Read the same section of config files as the Jupyter extension."""
+        return [*super().section_names(), "SuzentApp"]
+
+    def start(self) -> None:
+        """Run until SIGINT or SIGTERM."""
+        logging.basicConfig(level=self.log_level, format="%(message)s")
+        asyncio.run(self._run())
+
+    async def _run(self) -> None:
+        service = GatewayService()
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            try:
+                loop.add_signal_handler(number, stop.set)
+            except NotImplementedError:  # Windows
+                signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
+        await service.start(self.service_config())
+        if service.port is None:
+            await service.stop()
+            raise SystemExit(1)
+        self.log.info("The gateway runs at http://127.0.0.1:%d. Ctrl-C stops it.", service.port)
+        await stop.wait()
+        await service.stop()

@@ -1,0 +1,1 @@
+"""What the tests share: a bare device, gateways to talk to, and ways to wait."""
