@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .kernel import Gateway, connect
-    from .node import NodeHost, capability
+    from .node import NodeHost, capability, progress
+    from .protocol import SuzentError
 
 __version__ = "0.1.0"
-__all__ = ["Gateway", "NodeHost", "__version__", "capability", "connect"]
+__all__ = ["Gateway", "NodeHost", "SuzentError", "__version__", "capability", "connect", "progress"]
 
 _LAZY = {
     "connect": "kernel",
     "Gateway": "kernel",
     "NodeHost": "node",
+    "SuzentError": "protocol",
     "capability": "node",
+    "progress": "node",
 }
 
 

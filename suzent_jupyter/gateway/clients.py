@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.client import TOPICS, HelloMessage
 from ..protocol.errors import CLOSE_DEAD, CLOSE_GOING_AWAY, CLOSE_SLOW_READER, SuzentError
-from ..protocol.wire import ascii_json, decode, encode_ascii
+from ..protocol.wire import CallFrame, ascii_json, decode, decode_call, encode_ascii
 from .calls import Outcome
 from .liveness import Liveness
 from .principals import Principal
@@ -57,16 +57,17 @@ class ClientLink:
         """Take one message."""
         if self._closed:
             return
-        frame: Any = None
+        frame: CallFrame | None = None
         try:
-            frame = decode(data)
-            if not isinstance(frame, dict):
-                raise SuzentError("bad_frame", "A frame must be a JSON object.")
-            self._frame(frame)
+            frame = decode_call(data)
+            if frame.type == "invoke":
+                self._invoke(frame)
+            else:
+                self._frame(decode(data))
         except SuzentError as error:
             body = error.as_frame()
-            if isinstance(frame, dict) and _is_id(frame.get("id")):
-                body["id"] = frame["id"]
+            if frame is not None and _is_id(frame.id):
+                body["id"] = frame.id
             self._send(body)
         except Exception:
             log.exception("A client frame could not be handled")
@@ -99,8 +100,6 @@ class ClientLink:
 
     def _frame(self, frame: dict[str, Any]) -> None:
         match frame.get("type"):
-            case "invoke":
-                self._invoke(frame)
             case "cancel":
                 future = self._calls.get(frame["id"]) if _is_id(frame.get("id")) else None
                 if future is not None:
@@ -115,20 +114,19 @@ class ClientLink:
 
     # -- calls --
 
-    def _invoke(self, frame: dict[str, Any]) -> None:
-        call_id = frame.get("id")
+    def _invoke(self, frame: CallFrame) -> None:
+        call_id = frame.id
         if not _is_id(call_id):
             raise SuzentError("bad_frame", "An invoke needs an `id`: text of at most 128 characters or a number.")
         assert isinstance(call_id, str | int)
         if call_id in self._calls:
             raise SuzentError("bad_frame", f"A call with the id {call_id!r} is under way already.")
         try:
-            request = read_invoke(frame)
-            future = self._gateway.dispatcher.submit(
+            future = submit_call(
+                self._gateway,
                 self._principal,
-                **request,
+                frame,
                 on_progress=partial(self._progress, call_id),
-                origin=_origin(frame.get("origin")),
             )
         except SuzentError as error:
             self._send_error(call_id, error)
@@ -208,33 +206,37 @@ class ClientLink:
             pending.add_done_callback(written)
 
 
-def read_invoke(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a dispatch from an invoke body or frame.
+def submit_call(
+    gateway: Gateway,
+    principal: Principal,
+    call: CallFrame,
+    *,
+    on_progress: Callable[[dict[str, Any]], None] | None = None,
+) -> asyncio.Future[Outcome]:
+    """Start the call a caller asks for; see :meth:`.dispatch.Dispatcher.submit`.
 
     Raises
     ------
     SuzentError
-        ``invalid_request``, naming the field.
+        ``invalid_request``, naming the field; or why the call was refused.
     """
-    node, command, params = body.get("node"), body.get("command"), body.get("params")
-    key = body.get("idempotency_key")
-    if not isinstance(command, str) or not command:
+    if not isinstance(call.command, str) or not call.command:
         raise SuzentError("invalid_request", "`command` must be the name of a command, such as camera.snap.")
-    if params is None:
-        params = {}
-    if not isinstance(params, dict):
-        raise SuzentError("invalid_request", "`params` must be an object: parameter name → value.")
-    if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 128):
-        raise SuzentError("invalid_request", "`idempotency_key` must be text of 1 to 128 characters.")
-    if not isinstance(node, str) or not node:
+    if not isinstance(call.node, str) or not call.node:
         raise SuzentError("invalid_request", "`node` must be the id or name of a node.")
-    return {
-        "node": node,
-        "command": command,
-        "params": params,
-        "timeout": body.get("timeout"),
-        "idempotency_key": key,
-    }
+    key = call.idempotency_key
+    if key is not None and (not isinstance(key, str) or not 0 < len(key) <= gateway.limits.request_id_bytes):
+        raise SuzentError("invalid_request", "`idempotency_key` must be text of 1 to 128 characters.")
+    return gateway.dispatcher.submit(
+        principal,
+        call.node,
+        call.command,
+        call.params,
+        timeout=call.timeout,
+        idempotency_key=key,
+        on_progress=on_progress,
+        origin=_origin(call.origin),
+    )
 
 
 def _origin(value: Any) -> dict[str, Any] | None:

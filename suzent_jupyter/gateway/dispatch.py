@@ -10,11 +10,13 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+import msgspec
+
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.params import check_params, read_timeout
 from ..protocol.text import clean_text
-from ..protocol.wire import ResultFrame, encode
+from ..protocol.wire import Raw, ResultFrame, decode, encode
 from .audit import Audit
 from .calls import Call, Outcome
 from .idempotency import Idempotency
@@ -46,7 +48,7 @@ class Dispatcher:
         principal: Principal,
         node: str,
         command: str,
-        params: dict[str, Any],
+        params: Raw,
         *,
         timeout: Any = None,
         idempotency_key: str | None = None,
@@ -59,8 +61,10 @@ class Dispatcher:
         ----------
         principal : Principal
             Who calls; nodes it may not see do not exist.
-        node, command, params, timeout, idempotency_key
+        node, command, timeout, idempotency_key
             As in :class:`~suzent_jupyter.protocol.rest.InvokeRequest`.
+        params : Raw
+            The parameters object as raw JSON; unpacked only where the capability declares what it takes.
         on_progress : callable, optional
             Called with ``{seq, fraction, message, data}``.
         origin : dict, optional
@@ -110,7 +114,7 @@ class Dispatcher:
         principal: Principal,
         session: NodeSession,
         command: str,
-        params: dict[str, Any],
+        params: Raw,
         started: float,
         seconds: float,
     ) -> Call:
@@ -119,7 +123,10 @@ class Dispatcher:
         if session.device.status == "paused":
             raise SuzentError("paused", f"{session.display_name} is paused.")
         capability = session.capability(command)
-        encoded = encode(check_params(capability, params))
+        if capability.params_schema or capability.input_schema:
+            encoded = encode(check_params(capability, _object(params)))
+        else:
+            encoded = _raw_object(params)
         limit = self._limits.frame_bytes if session.features is not None else self._limits.plain_params_bytes
         if len(encoded) > limit:
             raise SuzentError(
@@ -276,11 +283,21 @@ def _outcome(frame: ResultFrame) -> Outcome:
     return Outcome(frame.success, frame.result, text[:_ERROR_CHARS] if text else None)
 
 
-def _fingerprint(node_id: str, command: str, params: dict[str, Any]) -> bytes:
-    return hashlib.sha256(b"\0".join((node_id.encode(), command.encode(), _sorted(params)))).digest()
+def _fingerprint(node_id: str, command: str, params: Raw) -> bytes:
+    # Sorted, so that the same body written in another order is the same call.
+    parts = (node_id.encode(), command.encode(), msgspec.json.encode(_object(params), order="sorted"))
+    return hashlib.sha256(b"\0".join(parts)).digest()
 
 
-def _sorted(params: dict[str, Any]) -> bytes:
-    import msgspec
+def _raw_object(params: Raw) -> bytes:
+    raw = bytes(params).strip()
+    if raw == b"null":
+        return b"{}"
+    if not raw.startswith(b"{"):
+        raise SuzentError("invalid_request", "`params` must be an object: parameter name → value.")
+    return raw
 
-    return msgspec.json.encode(params, order="sorted")
+
+def _object(params: Raw) -> dict[str, Any]:
+    value: dict[str, Any] = decode(_raw_object(params))
+    return value

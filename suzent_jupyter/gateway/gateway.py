@@ -254,23 +254,16 @@ class Gateway:
             How the code ended, ``store_unreadable`` or ``store_failed``; the device then waits on.
         """
         entry = self.pairing.find(principal, code)
-        entry.deciding = True
-        try:
+        with self.pairing.deciding(entry):
             if entry.kind == "capabilities":
                 return await self._approve_capabilities(principal, entry)
             return await self._approve_device(principal, entry)
-        finally:
-            entry.deciding = False
 
     async def _approve_device(self, principal: Principal, entry: Pending) -> PairingActionResponse:
         device = entry.link.new_device(principal.account)
         row = Audit.row(principal.account, principal.actor, "device.approve", node=device.display_name)
         row["detail"] = {"remote": entry.remote, "commands": device.approved}
-        device, token = await self.adopt(device, row)
-        if not self.pairing.end(entry, "used"):
-            # It hung up while this was being written, so nobody holds the token: leave no ghost.
-            await self.revoke(principal, device.device_id)
-            raise SuzentError("code_gone", f"{device.display_name} hung up before it could be approved.")
+        device, token = await self.adopt(device, row, lambda: self.pairing.end(entry, "used"))
         entry.link.approved(device, token)
         message = f"Approved {device.display_name}."
         return PairingActionResponse(success=True, message=message, device_id=device.device_id)
@@ -289,7 +282,7 @@ class Gateway:
         )
         await self._change_device(device, {"approved": approved}, row)
         self.pairing.end(entry, "used")
-        entry.link.capabilities_approved()
+        entry.link.capabilities_approved(entry)
         session = self.registry.by_id(device.device_id)
         if session is not None:
             self._tell_node("changed", session)
@@ -307,31 +300,46 @@ class Gateway:
         )
         return PairingActionResponse(success=True, message=f"Denied {entry.display_name}.")
 
-    async def adopt(self, device: Device, row: dict[str, Any] | None = None) -> tuple[Device, str]:
+    async def adopt(
+        self, device: Device, row: dict[str, Any] | None = None, wanted: Callable[[], bool] = lambda: True
+    ) -> tuple[Device, str]:
         """Give a new device its id and token and keep it; return both.
 
         A device whose identity is known already takes its own place, so that pairing again leaves no ghost behind.
+        ``wanted`` is asked once it is on disk; if the device has hung up by then, all is put back as it was.
+
+        Raises
+        ------
+        SuzentError
+            ``code_gone`` in that case.
         """
         token = mint_token()
-        known = self.devices.by_identity(device.node_identity, device.account)
-        device.device_id = known.device_id if known is not None else secrets.token_hex(8)
         device.digest = token_digest(token)
         device.token_hint = token_hint(token)
         device.approved_at = device.last_seen = now_text()
         if row is None:
             row = Audit.row(device.account, "kernel", "device.adopt", node=device.display_name)
-        row["node_id"] = device.device_id
+        former: list[dict[str, Any]] = []
 
         def work(connection: sa.Connection) -> list[dict[str, Any]]:
-            import sqlalchemy as sa
-
-            from . import schema
-
-            connection.execute(sa.delete(schema.devices).where(schema.devices.c.device_id == device.device_id))
-            connection.execute(sa.insert(schema.devices).values(**asdict(device)))
+            # Whom it replaces is decided here, one after the other, also when another process shares the file.
+            former[:] = _same_installation(connection, device)
+            device.device_id = former[0]["device_id"] if former else secrets.token_hex(8)
+            row["node_id"] = device.device_id
+            _replace_device(connection, device, [asdict(device)])
             return self.audit.insert(connection, [row])
 
         rows = await self.store.run(work)
+        if not wanted():
+            gone = {**row, "outcome": "code_gone"}
+
+            def undo(connection: sa.Connection) -> list[dict[str, Any]]:
+                _replace_device(connection, device, former, only_if_same=True)
+                return self.audit.insert(connection, [gone])
+
+            self.audit.publish([*rows, *await self.store.run(undo)])
+            raise SuzentError("code_gone", f"{device.display_name} hung up before it could be approved.")
+        known = self.devices.by_id(device.device_id)
         self.devices.put(device)
         if known is not None:
             self._end_session(known, SuzentError("replaced", "This device was paired again."))
@@ -536,3 +544,35 @@ def _load_devices(connection: sa.Connection) -> list[Device]:
     from . import schema
 
     return [Device(**row) for row in connection.execute(sa.select(schema.devices)).mappings()]
+
+
+def _same_installation(connection: sa.Connection, device: Device) -> list[dict[str, Any]]:
+    """Return the row of the node that claimed this identity within the account, if there is one."""
+    import sqlalchemy as sa
+
+    from . import schema
+
+    if not device.node_identity:
+        return []
+    table = schema.devices
+    query = sa.select(table).where(
+        table.c.scope == "node", table.c.node_identity == device.node_identity, table.c.account == device.account
+    )
+    return [dict(row) for row in connection.execute(query.limit(1)).mappings()]
+
+
+def _replace_device(
+    connection: sa.Connection, device: Device, rows: list[dict[str, Any]], only_if_same: bool = False
+) -> None:
+    """Put rows in the place of a device; ``only_if_same``: unless its id has got yet another token meanwhile."""
+    import sqlalchemy as sa
+
+    from . import schema
+
+    table = schema.devices
+    out = sa.delete(table).where(table.c.device_id == device.device_id)
+    if only_if_same:
+        out = out.where(table.c.digest == device.digest)
+    if connection.execute(out).rowcount or not only_if_same:
+        for row in rows:
+            connection.execute(sa.insert(table).values(**row))

@@ -106,8 +106,6 @@ class DeviceLink:
             return
         self._closed = True
         self._silence.cancel()
-        if self._handshake is not None:
-            self._handshake.cancel()
         if self._liveness is not None:
             self._liveness.stop()
         self._gateway.sockets.leave(self)
@@ -176,6 +174,8 @@ class DeviceLink:
     async def _connect(self, name: str, frame: dict[str, Any]) -> None:
         try:
             await self._gateway.ready.wait()
+            if self._closed:
+                return
             if not self._gateway.settings.nodes_enabled:
                 raise SuzentError("nodes_disabled", "This gateway takes no nodes at the moment.")
             capabilities, self._warnings = read_capabilities(frame.get("capabilities"), self._limits)
@@ -191,7 +191,7 @@ class DeviceLink:
             elif isinstance(token, str) and (principal := self._gateway.trusted_token(token)) is not None:
                 # The notebook's own token already speaks for the operator.
                 device, minted = await self._gateway.adopt(
-                    self._new_device(name, frame, capabilities, principal.account)
+                    self._new_device(name, frame, capabilities, principal.account), wanted=lambda: not self._closed
                 )
                 self._open_session(device, name, capabilities, frame, minted)
             else:
@@ -304,10 +304,12 @@ class DeviceLink:
             self._ask_for_new_capabilities(session)
 
     def _ask_for_new_capabilities(self, session: NodeSession) -> None:
+        new = sorted(session.unapproved(), key=lambda capability: capability.name)
         if self._pending is not None:
+            if self._pending.capabilities == new:
+                return  # the code that is on somebody's screen stays good
             self._gateway.pairing.end(self._pending, "replaced")
             self._pending = None
-        new = session.unapproved()
         if not new:
             return
         self._pending = Pending(
@@ -328,11 +330,15 @@ class DeviceLink:
 
     def _new_capabilities_refused(self, how: str) -> None:
         self._pending = None
+        if how == "expired" and self._session is not None:
+            self._ask_for_new_capabilities(self._session)  # under a new code, until somebody answers
 
-    def capabilities_approved(self) -> None:
-        """Tell the device that its new commands may be called now."""
-        self._pending = None
+    def capabilities_approved(self, entry: Pending) -> None:
+        """Tell the device that its new commands may be called now; what it declared meanwhile waits on."""
+        if self._pending is entry:
+            self._pending = None
         if self._session is not None:
+            self._ask_for_new_capabilities(self._session)
             self._tell_approved(self._session)
 
     def _tell_approved(self, session: NodeSession) -> None:

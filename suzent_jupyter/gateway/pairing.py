@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -151,6 +152,17 @@ class Pairing:
             error_code, message = _ENDED[ended]
             raise SuzentError(error_code, message.format(code=wanted))
         raise SuzentError("code_unknown", f"No device waits with the code '{wanted[:16]}'.")
+
+    @contextmanager
+    def deciding(self, entry: Pending) -> Iterator[None]:
+        """Keep an entry from a second answer, and from expiring, while the first one is written."""
+        entry.deciding = True
+        try:
+            yield
+        finally:
+            entry.deciding = False
+            if entry.timer is not None and entry.timer.when() <= asyncio.get_running_loop().time():
+                self._expire(entry)
 
     def end(self, entry: Pending, how: str) -> bool:
         """Take an entry out: ``used``, ``denied``, ``expired``, ``gone`` or ``replaced``; False if it was out."""

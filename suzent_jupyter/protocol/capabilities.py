@@ -62,6 +62,8 @@ _SCHEMA_KEYWORDS = frozenset(
     ]
 )
 _SCHEMA_DEPTH = 8
+_PARAMETER_CHARS = 128
+_TEXT_CHARS = 2000
 _JSON_TYPES = frozenset(["string", "integer", "number", "boolean", "array", "object", "null"])
 
 
@@ -152,9 +154,14 @@ def _read_params_schema(value: Any, limits: Limits) -> dict[str, str]:
         return {}
     result = {}
     for key, kind in list(value.items())[: limits.capabilities]:
-        if isinstance(key, str) and 0 < len(key) <= limits.capability_name_chars:
+        if _is_parameter_name(key):
             result[key] = clean_text(_type_text(kind), limits.description_chars)
     return result
+
+
+def _is_parameter_name(key: Any) -> bool:
+    """Tell whether a parameter can be typed and shown; it stands in refusals and forms as it is."""
+    return isinstance(key, str) and key != "" and clean_text(key, _PARAMETER_CHARS) == key
 
 
 def _type_text(kind: Any) -> str:
@@ -175,7 +182,8 @@ def safe_schema(value: Any, depth: int = 0) -> dict[str, Any] | None:
             continue
         if key == "properties":
             if isinstance(part, dict):
-                kept[key] = {str(name): safe_schema(sub, depth + 1) or {} for name, sub in list(part.items())[:256]}
+                named = [(name, sub) for name, sub in part.items() if _is_parameter_name(name)]
+                kept[key] = {name: safe_schema(sub, depth + 1) or {} for name, sub in named[:256]}
         elif key in ("items", "additionalProperties"):
             sub = part if isinstance(part, bool) else safe_schema(part, depth + 1)
             if sub is not None:
@@ -183,6 +191,9 @@ def safe_schema(value: Any, depth: int = 0) -> dict[str, Any] | None:
         elif key == "anyOf":
             if isinstance(part, list) and part:
                 kept[key] = [safe_schema(sub, depth + 4) or {} for sub in part[:8]]
+        elif key in ("title", "description"):
+            if isinstance(part, str):
+                kept[key] = clean_text(part, _TEXT_CHARS)
         elif _well_formed(key, part):
             kept[key] = part
     return kept
@@ -195,14 +206,23 @@ def _well_formed(key: str, part: Any) -> bool:
     if key == "required":
         return isinstance(part, list) and all(isinstance(name, str) for name in part)
     if key in ("enum", "examples"):
-        return isinstance(part, list) and bool(part)
+        return isinstance(part, list) and bool(part) and _is_shallow(part)
     if key in ("const", "default"):
-        return True
+        return _is_shallow(part)
     if key == "uniqueItems":
         return isinstance(part, bool)
-    if key in ("title", "description", "format", "contentEncoding", "contentMediaType"):
+    if key in ("format", "contentEncoding", "contentMediaType"):
         return isinstance(part, str)
     return isinstance(part, int | float) and not isinstance(part, bool) and (key != "multipleOf" or part > 0)
+
+
+def _is_shallow(value: Any, depth: int = 0) -> bool:
+    """Tell whether a value nests no deeper than what writes it on can follow."""
+    if not isinstance(value, list | dict):
+        return True
+    if depth >= _SCHEMA_DEPTH:
+        return False
+    return all(_is_shallow(part, depth + 1) for part in (value.values() if isinstance(value, dict) else value))
 
 
 def read_tags(value: Any, limits: Limits) -> list[str]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from .capabilities import TYPE_NAMES, CapabilitySchema
@@ -38,6 +40,13 @@ def check_params(capability: CapabilitySchema, params: dict[str, Any]) -> dict[s
     SuzentError
         ``invalid_params``, naming the parameter, what was expected and what came.
     """
+    try:
+        return _check(capability, params)
+    except RecursionError:
+        raise SuzentError("invalid_params", f"The parameters of {capability.name} are nested too deeply.") from None
+
+
+def _check(capability: CapabilitySchema, params: dict[str, Any]) -> dict[str, Any]:
     schema = capability.input_schema
     properties: dict[str, Any] = schema.get("properties", {}) if schema else {}
     if not properties and not capability.params_schema and not schema:
@@ -152,7 +161,7 @@ def _validate(capability: CapabilitySchema, schema: dict[str, Any], params: dict
     if schema.get("additionalProperties") is False:
         for name in params:
             if name not in properties:
-                known = ", ".join(properties) or "none"
+                known = _listed(properties) or "none"
                 raise SuzentError(
                     "invalid_params",
                     f"{capability.name} has no parameter '{_short(name)}'; it takes: {known}.",
@@ -170,7 +179,7 @@ def _explain(error: Any) -> str:
     rule = error.validator_value
     match error.validator:
         case "enum":
-            return "one of " + ", ".join(map(repr, rule))
+            return "one of " + _listed(map(repr, rule))
         case "minimum" | "exclusiveMinimum":
             return f"a number {'of at least' if error.validator == 'minimum' else 'above'} {rule}"
         case "maximum" | "exclusiveMaximum":
@@ -189,6 +198,12 @@ def _invalid(command: str, name: str, expected: str, value: Any) -> SuzentError:
     )
 
 
+def _listed(names: Iterable[str]) -> str:
+    """Join names chosen by a device, as many as one can read."""
+    first = list(islice(names, 21))
+    return ", ".join([_short(name) for name in first[:20]] + ["…"] * (len(first) > 20))
+
+
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= 80 else text[:77] + "…"
@@ -204,8 +219,9 @@ def read_timeout(value: Any, default: float, maximum: float) -> float:
     """
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+    # NaN and infinity fail the comparison; it also holds for whole numbers beyond what a float takes.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise SuzentError(
             "invalid_timeout", f"timeout must be a number of seconds greater than 0, not {_short(value)}."
         )
-    return min(float(value), maximum)
+    return float(min(value, maximum))

@@ -30,9 +30,23 @@ class ResultFrame(msgspec.Struct, gc=False):
     error: Any = None
 
 
+class CallFrame(msgspec.Struct, gc=False):
+    """An invoke as its caller sends it, over HTTP or a client socket, with the parameters left as raw JSON."""
+
+    type: Any = None
+    id: Any = None
+    node: Any = None
+    command: Any = None
+    params: Raw = NULL
+    timeout: Any = None
+    idempotency_key: Any = None
+    origin: Any = None
+
+
 _NON_ASCII = re.compile("[^\x00-\x7f]+")
 _decoder = msgspec.json.Decoder()
 _result_decoder = msgspec.json.Decoder(ResultFrame)
+_call_decoder = msgspec.json.Decoder(CallFrame)
 _encoder = msgspec.json.Encoder()
 
 
@@ -42,10 +56,26 @@ def decode(data: bytes | str) -> Any:
     Raises
     ------
     SuzentError
-        ``bad_json`` when it is not valid JSON, is nested too deeply, or holds half a surrogate pair.
+        ``bad_json`` when it is not valid JSON, is nested too deeply, or holds half a surrogate pair;
+        ``invalid_request`` when it is, with a number beyond what a float or integer here can hold.
     """
     try:
         return _decoder.decode(data)
+    except msgspec.ValidationError as error:
+        raise SuzentError("invalid_request", f"That holds a value that can't be used: {error}.") from None
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise SuzentError("bad_json", f"That is not valid JSON: {error}.") from None
+
+
+def decode_call(data: bytes | str) -> CallFrame:
+    """Parse an invoke; fails as :func:`decode`, and with ``invalid_request`` if it is no object."""
+    try:
+        if isinstance(data, bytes) and not data.isascii():
+            data = data.decode()  # the parser skips over raw parts, and a device closes on text that is no UTF-8
+        return _call_decoder.decode(data)
+    except msgspec.ValidationError:
+        decode(data)  # says more where a number is out of range
+        raise SuzentError("invalid_request", "An invoke must be a JSON object.") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise SuzentError("bad_json", f"That is not valid JSON: {error}.") from None
 
@@ -53,25 +83,40 @@ def decode(data: bytes | str) -> Any:
 def decode_frame(data: bytes | str) -> ResultFrame | Any:
     """Parse a frame of a device: a sound ``result`` as :class:`ResultFrame`, anything else as plain JSON.
 
-    None stands for a frame that is not JSON.
+    None stands for a frame that is not JSON; of a ``result`` that is not, what names its call is kept.
     """
     try:
         frame = _result_decoder.decode(data)
         if frame.type == "result":
             return frame
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        pass
+    try:
         return _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
     try:
-        # The standard library also reads what RFC 8259 forbids; so a result that can't be used still names its call.
-        return json.loads(data)
+        # The standard library also reads what RFC 8259 forbids. Nothing of that may be passed on: it can't be written.
+        frame = json.loads(data)
     except (ValueError, RecursionError):
         return None
+    if isinstance(frame, dict) and frame.get("type") == "result":
+        return {"type": "result", "request_id": frame.get("request_id")}
+    return None
 
 
 def encode(value: Any) -> bytes:
-    """Return ``value`` as compact UTF-8 JSON (for devices, which parse it whole)."""
-    return _encoder.encode(value)
+    """Return ``value`` as compact UTF-8 JSON (for devices, which parse it whole).
+
+    Raises
+    ------
+    SuzentError
+        ``invalid_request`` when it nests too deeply: it was read, just, but not with the frame around it.
+    """
+    try:
+        return _encoder.encode(value)
+    except RecursionError:
+        raise SuzentError("invalid_request", "That is nested too deeply.") from None
 
 
 def ascii_json(data: bytes) -> bytes:
@@ -86,5 +131,5 @@ def ascii_json(data: bytes) -> bytes:
 
 def encode_ascii(value: Any) -> bytes:
     """Return ``value`` as ASCII-escaped JSON (for HTTP answers, event streams and clients)."""
-    data = _encoder.encode(value)
+    data = encode(value)
     return data if data.isascii() else ascii_json(data)

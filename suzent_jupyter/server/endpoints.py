@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..gateway.clients import read_invoke
+from ..gateway.clients import submit_call
 from ..protocol.rest import (
     ApprovedDeviceListResponse,
     AuditResponse,
@@ -23,7 +23,7 @@ from ..protocol.rest import (
     StatusRequest,
     StatusResponse,
 )
-from ..protocol.wire import ascii_json, encode_ascii
+from ..protocol.wire import ascii_json, decode_call, encode_ascii
 from .request import Request
 
 
@@ -40,8 +40,9 @@ async def get_node(request: Request) -> NodeInfo:
 
 async def invoke(request: Request) -> bytes:
     """Call a command of a node and wait for its answer."""
-    arguments = read_invoke({**request.json_object(), "node": request.path["node"]})
-    request.waits_for = request.gateway.dispatcher.submit(request.principal, **arguments, origin={"via": "http"})
+    call = decode_call(request.body)
+    call.node = request.path["node"]
+    request.waits_for = submit_call(request.gateway, request.principal, call)
     outcome = await request.waits_for
     # Spliced, not re-encoded: the result may be megabytes.
     return b'{"success":%s,"result":%s,"error":%s}' % (

@@ -1,0 +1,311 @@
+"""Nodes and devices from a terminal: the same verbs as ``%suzent``, for people and for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .output import reporting, say, say_json, say_table
+
+if TYPE_CHECKING:
+    from ..kernel.gateway import Gateway
+
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url", help="The gateway, such as http://127.0.0.1:25314. Default: SUZENT_BASE_URL, else the running one."
+    ),
+]
+Token = Annotated[
+    str | None, typer.Option("--token", help="Its token. Default: SUZENT_TOKEN or the running gateway's.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the gateway's answer as JSON.")]
+Node = Annotated[str, typer.Argument(help="Name, id or first characters of the id.")]
+Code = Annotated[str, typer.Argument(help="The pairing code the device shows.")]
+Device = Annotated[str, typer.Argument(help="Name, id or first characters of the id of an approved device or token.")]
+
+
+@contextmanager
+def _gateway(url: str | None, token: str | None) -> Iterator[Gateway]:
+    from ..kernel.gateway import Gateway
+
+    with reporting(), Gateway(url, token) as gateway:
+        yield gateway
+
+
+def register(app: typer.Typer, node: typer.Typer) -> None:
+    """Add the commands."""
+    config = typer.Typer(help="Show and change the gateway's settings.", no_args_is_help=True)
+    app.add_typer(config, name="config")
+    node.command("list")(list_nodes)
+    node.command("status")(status)
+    node.command("describe")(describe)
+    node.command("invoke")(invoke)
+    node.command("pending")(pending)
+    node.command("approve")(approve)
+    node.command("deny")(deny)
+    node.command("devices")(devices)
+    node.command("revoke")(revoke)
+    node.command("pause")(pause)
+    node.command("resume")(resume)
+    app.command("host-token")(host_token)
+    app.command("audit")(audit)
+    config.command("get")(config_get)
+    config.command("set")(config_set)
+
+
+def list_nodes(url: Url = None, token: Token = None, json: Json = False) -> None:
+    """List the connected nodes."""
+    with _gateway(url, token) as gateway:
+        body = gateway.get("/nodes")
+        if json:
+            say_json(body)
+        else:
+            rows = [
+                {**item, "commands": _names(item.get("capabilities")), "node": item.get("display_name")}
+                for item in body["nodes"]
+            ]
+            say_table(rows, ["node", "node_id", "platform", "status", "commands"], "No node is connected.")
+
+
+def status(url: Url = None, token: Token = None, json: Json = False) -> None:
+    """Say how things stand."""
+    with _gateway(url, token) as gateway:
+        nodes, waiting = gateway.get("/nodes"), gateway.get("/nodes/pending")
+        if json:
+            say_json({"url": gateway.url, "nodes": nodes["count"], "pending": waiting["count"]})
+        else:
+            say(f"Gateway {gateway.url}: {nodes['count']} connected, {waiting['count']} waiting for approval.")
+            if waiting["count"]:
+                say("`jupyter suzent node pending` shows what waits.")
+
+
+def describe(node: Node, url: Url = None, token: Token = None, json: Json = False) -> None:
+    """Show what a node is and what it can do."""
+    from ..kernel.gateway import find_node
+    from ..kernel.node import description
+
+    with _gateway(url, token) as gateway:
+        info = find_node(gateway.records("nodes"), node)
+        if json:
+            say_json(info)
+        else:
+            say(description(info))
+
+
+def invoke(
+    node: Node,
+    command: Annotated[str, typer.Argument(help="Such as camera.snap.")],
+    pairs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Parameters; values are JSON where they parse, else text."),
+    ] = None,
+    params: Annotated[
+        str | None, typer.Option("--params", help="Parameters as a JSON object; - reads it from stdin.")
+    ] = None,
+    timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds; 30 by default, 600 at most.")] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="Idempotency key: the same call is made once within 5 minutes.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the image, sound, file or data to this file.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --output if it exists.")] = False,
+    url: Url = None,
+    token: Token = None,
+    json: Json = False,
+) -> None:
+    """Call a command of a node. Ctrl-C cancels the call on the device."""
+    import sys
+
+    from ..kernel.values import Word, pair, read_json
+
+    with _gateway(url, token) as gateway:
+        body: dict[str, Any] = {}
+        if params is not None:
+            body = read_json(sys.stdin.read() if params == "-" else params, "--params")
+        # The shell has taken the quotes: what is left of them belongs to the value.
+        body |= dict(pair(Word(text, 0)) for text in pairs or ())
+        result = gateway.invoke(node, command, body, timeout=timeout, idempotency_key=key, on_progress=_progress(json))
+        if json:
+            say_json({"success": result.success, "result": result.read(), "error": result.error})
+            if not result.success:
+                raise typer.Exit(1)
+            if output is None:
+                return
+        result.check()
+        if output is not None:
+            path = result.save(output, overwrite=overwrite)
+            if not json:
+                say(f"Wrote {path} ({path.stat().st_size} bytes).")
+            return
+        say(result.text)
+
+
+def pending(url: Url = None, token: Token = None, json: Json = False) -> None:
+    """List what waits for approval."""
+    with _gateway(url, token) as gateway:
+        body = gateway.get("/nodes/pending")
+        if json:
+            say_json(body)
+        else:
+            rows = [
+                {
+                    **item,
+                    "code": item.get("pairing_code"),
+                    "name": item.get("display_name"),
+                    "commands": _names(item.get("capabilities")),
+                }
+                for item in body["pending"]
+            ]
+            say_table(rows, ["code", "name", "platform", "kind", "remote", "commands"], "Nothing waits for approval.")
+
+
+def approve(code: Code, url: Url = None, token: Token = None, json: Json = False) -> None:
+    """Let in the device, or its new commands, that shows this code."""
+    with _gateway(url, token) as gateway:
+        _done(gateway.approve(code), "Approved.", json)
+
+
+def deny(code: Code, url: Url = None, token: Token = None, json: Json = False) -> None:
+    """Turn away the device that shows this code."""
+    with _gateway(url, token) as gateway:
+        _done(gateway.deny(code), "Denied.", json)
+
+
+def devices(url: Url = None, token: Token = None, json: Json = False) -> None:
+    """List every device and token that was approved."""
+    with _gateway(url, token) as gateway:
+        body = gateway.get("/nodes/devices")
+        if json:
+            say_json(body)
+        else:
+            rows = [
+                {**item, "device": item.get("display_name"), "connected": "yes" if item.get("connected") else "no"}
+                for item in body["devices"]
+            ]
+            columns = ["device", "device_id", "platform", "scope", "status", "connected", "token_hint"]
+            say_table(rows, columns, "No device has been approved yet.")
+
+
+def revoke(device: Device, url: Url = None, token: Token = None, json: Json = False) -> None:
+    """Take a device's approval away; its connection closes at once."""
+    with _gateway(url, token) as gateway:
+        _done(gateway.revoke(device), "Revoked.", json)
+
+
+def pause(device: Device, url: Url = None, token: Token = None, json: Json = False) -> None:
+    """Refuse calls to a device for now."""
+    with _gateway(url, token) as gateway:
+        _done(gateway.pause(device), "Paused.", json)
+
+
+def resume(device: Device, url: Url = None, token: Token = None, json: Json = False) -> None:
+    """Let a paused device work again."""
+    with _gateway(url, token) as gateway:
+        _done(gateway.resume(device), "Resumed.", json)
+
+
+def host_token(
+    name: Annotated[str | None, typer.Argument(help="What it is for.")] = None,
+    url: Url = None,
+    token: Token = None,
+    json: Json = False,
+) -> None:
+    """Make a token of full authority for a program of your own. It is printed this once."""
+    with _gateway(url, token) as gateway:
+        made = gateway.host_token(name)
+        if json:
+            say_json({"device_id": made.device_id, "token": made.token, "scope": "full"})
+        else:
+            say(made.token)
+
+
+def audit(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Entries at most.")] = 50,
+    before: Annotated[int | None, typer.Option("--before", help="Only entries older than the one of this id.")] = None,
+    url: Url = None,
+    token: Token = None,
+    json: Json = False,
+) -> None:
+    """Show who did what, newest first."""
+    with _gateway(url, token) as gateway:
+        body = gateway.get("/audit", limit=limit, before=before)
+        if json:
+            say_json(body)
+        else:
+            rows = [
+                {**item, "ms": "" if item.get("duration_ms") is None else f"{item['duration_ms']:.0f}"}
+                for item in body["entries"]
+            ]
+            say_table(rows, ["at", "actor", "action", "node", "command", "outcome", "ms"], "Nothing is recorded yet.")
+
+
+def config_get(
+    key: Annotated[str | None, typer.Argument(help="One setting or limit.")] = None,
+    url: Url = None,
+    token: Token = None,
+    json: Json = False,
+) -> None:
+    """Show the settings in force, or one of them."""
+    from ..kernel.display import Facts
+    from ..kernel.settings import lookup
+
+    with _gateway(url, token) as gateway:
+        body = gateway.config()
+        if key is not None:
+            value = lookup(body, key)
+            say_json(value) if json or not isinstance(value, str) else say(value)
+        elif json:
+            say_json(body)
+        else:
+            say(repr(Facts(body)))
+
+
+def config_set(
+    key: Annotated[str, typer.Argument(help="The setting.")],
+    value: Annotated[str, typer.Argument(help="Its value: JSON where it parses, else text.")],
+    url: Url = None,
+    token: Token = None,
+    json: Json = False,
+) -> None:
+    """Change a setting."""
+    from ..kernel.settings import parse_value
+
+    with _gateway(url, token) as gateway:
+        body = gateway.post("/nodes/config", {key: parse_value(key, value)})
+        if json:
+            say_json(body)
+        else:
+            say(f"{key} is {body.get(key)}{' after a restart' if body.get('restart_required') else ''}.")
+
+
+def _names(capabilities: Any) -> str:
+    return ", ".join(str(item.get("name", "")) for item in capabilities or ())
+
+
+def _done(body: dict[str, Any], otherwise: str, json: bool) -> None:
+    if json:
+        say_json(body)
+    else:
+        from ..kernel.plain import one_line
+
+        say(one_line(body.get("message")) or otherwise)
+
+
+def _progress(quiet: bool) -> Any:
+    """Return what writes progress to a terminal's stderr; None where nobody watches."""
+    import sys
+
+    if quiet or not sys.stderr.isatty():
+        return None
+
+    def write(progress: Any) -> None:
+        share = "" if progress.fraction is None else f"{min(max(progress.fraction, 0.0), 1.0):4.0%} "
+        sys.stderr.write(f"{share}{progress.message or ''}\n")
+
+    return write

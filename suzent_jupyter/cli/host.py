@@ -1,0 +1,177 @@
+"""``jupyter suzent node host``: this machine as a node."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import json
+import shlex
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ..node import Capability, NodeHost
+
+
+def register(app: typer.Typer, node: typer.Typer) -> None:
+    """Add ``jupyter suzent node host``."""
+
+    @node.command("host")
+    def host(
+        name: Annotated[str, typer.Option(help="What people call this node.")] = "Local PC",
+        url: Annotated[str, typer.Option(help="The gateway: ws://… or host:port; SUZENT_BASE_URL otherwise.")] = "",
+        capabilities: Annotated[str, typer.Option(help="Offer only these, comma-separated; camera.* works.")] = "",
+        module: Annotated[list[str] | None, typer.Option(help="File or module with @capability functions.")] = None,
+        description: Annotated[str, typer.Option(help="What this node is, for people and for routing.")] = "",
+        tag: Annotated[list[str] | None, typer.Option(help="A word to find it by; may be repeated.")] = None,
+        identity: Annotated[str, typer.Option(help="Stable id of this installation; made and kept otherwise.")] = "",
+        platform: Annotated[str, typer.Option(help="Found out otherwise.")] = "",
+        builtin: Annotated[bool, typer.Option(help="Offer what ordinary computers can do, where it works.")] = True,
+        vault_dir: Annotated[str, typer.Option(help="Where its token is kept; SUZENT_DATA_DIR otherwise.")] = "",
+        as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    ) -> None:
+        """Make this machine a node: join a gateway, wait for approval, and answer calls until Ctrl-C.
+
+        Ends with 1 when the gateway refuses or revokes it.
+        """
+        from ..node import NodeHost, TokenVault
+
+        talker = _Talker(as_json=as_json)
+        try:
+            host = NodeHost(
+                url or None,
+                name=name,
+                platform=platform or None,
+                capabilities=_offered(module or [], capabilities, builtin=builtin),
+                description=description or None,
+                tags=tag,
+                node_identity=identity or None,
+                vault=TokenVault(vault_dir or None),
+                on_status=talker.status,
+                on_call=talker.call,
+            )
+        except ValueError as error:
+            raise _failed(str(error)) from None
+        try:
+            status = asyncio.run(_run(host))
+        except KeyboardInterrupt:  # where signals can't be handled on the loop
+            status = "stopped"
+        raise typer.Exit(1 if status == "refused" else 0)
+
+
+async def _run(host: NodeHost) -> str:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, host.stop)
+        except NotImplementedError:
+            signal.signal(number, lambda *_: host.stop())
+    return await host.run()
+
+
+def _offered(modules: list[str], chosen: str, *, builtin: bool) -> list[Capability]:
+    from ..node.builtin import available
+    from ..node.capability import matching, registry
+
+    for module in modules:
+        _load(module)
+    known = {each.name: each for each in asyncio.run(available())} if builtin else {}
+    known |= registry
+    patterns = [part.strip() for part in chosen.split(",") if part.strip()] or ["*"]
+    found = {each.name: each for pattern in patterns if known for each in matching(known, pattern)}
+    if not found:
+        raise _failed("This node would offer nothing: give --module with @capability functions.")
+    return list(found.values())
+
+
+def _load(module: str) -> None:
+    """Import a file or a dotted name; whatever its code raises is told in one line."""
+    path = Path(module)
+    try:
+        if path.suffix == ".py" or path.exists():
+            name = f"suzent_capabilities_{path.stem}"  # a file named json.py must not become everybody's json
+            spec = importlib.util.spec_from_file_location(name, path)
+            if spec is None or spec.loader is None:
+                raise ImportError(f"{path} is no Python file")
+            made = importlib.util.module_from_spec(spec)
+            sys.modules[name] = made
+            sys.path.insert(0, str(path.resolve().parent))
+            spec.loader.exec_module(made)
+        else:
+            sys.path.insert(0, str(Path.cwd()))
+            importlib.import_module(module)
+    except (Exception, SystemExit) as error:
+        reason = str(error).splitlines()[0] if str(error) else ""
+        raise _failed(f"{module} can't be loaded: {type(error).__name__}: {reason}".rstrip(": ")) from None
+
+
+def _failed(message: str) -> typer.Exit:
+    typer.echo(f"Error: {message}", err=True)
+    return typer.Exit(1)
+
+
+class _Talker:
+    """Tells on the terminal what happens. Everything here that came over the network was cleaned by the host."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._last: dict[str, Any] = {}
+
+    def status(self, host: NodeHost) -> None:
+        facts = {
+            "status": host.status,
+            "name": host.name,
+            "url": host.url,
+            "node_id": host.node_id,
+            "pairing_code": host.pairing_code,
+            "pending_approval": list(host.pending_approval),
+            "retry_in": None if host.retry_in is None else round(host.retry_in, 2),
+            "error": host.last_error,
+        }
+        if facts != self._last:
+            self._last = facts
+            self._say({"event": "status", **facts}, _sentence(host))
+
+    def call(self, command: str, seconds: float, error: str | None) -> None:
+        outcome = "ok" if error is None else "failed"
+        facts = {"event": "call", "command": _clean(command), "seconds": round(seconds, 3), "outcome": outcome}
+        text = f"{facts['command']} {_duration(seconds)} {outcome}"
+        self._say(facts if error is None else {**facts, "error": _clean(error)}, text)
+
+    def _say(self, facts: dict[str, Any], text: str) -> None:
+        print(json.dumps(facts) if self._as_json else text, flush=True)
+
+
+def _sentence(host: NodeHost) -> str:
+    match host.status:
+        case "connecting":
+            return f"Connecting to {host.url} as '{host.name}' ({', '.join(host.capabilities)})"
+        case "pending":
+            code = shlex.quote(host.pairing_code or "")
+            return (
+                f"Waiting for approval, code {code}. Approve it with:  jupyter suzent node approve {code}"
+                f"  or, in a notebook,  %suzent approve {code}"
+            )
+        case "connected":
+            waiting = f"; waiting for approval: {', '.join(host.pending_approval)}" if host.pending_approval else ""
+            return f"Connected as {host.node_id}{waiting}"
+        case "reconnecting":
+            return f"Not connected: {host.last_error}. Next attempt in {host.retry_in or 0:.1f} s"
+        case "refused":
+            return f"Refused: {host.last_error}"
+    return "Stopped"
+
+
+def _clean(text: str) -> str:
+    from ..protocol.text import clean_text
+
+    return clean_text(text, 300)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

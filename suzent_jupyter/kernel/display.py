@@ -1,0 +1,109 @@
+"""What verbs return beside frames and results: facts, notes and the status, as text and as escaped HTML."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import Any
+
+from .plain import one_line, table
+from .show import html_block, html_table
+
+
+class Facts(dict[str, Any]):
+    """A dictionary that shows itself as two columns."""
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [{"setting": key, "value": _value(value)} for key, value in self.items()]
+
+    def __repr__(self) -> str:
+        return table(self._rows(), ["setting", "value"], width=100)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return {"text/plain": repr(self), "text/html": html_block(html_table(self._rows(), ["setting", "value"]))}
+
+
+class Note(str):
+    """One sentence about what was done; text that shows itself without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return one_line(str(self), 2000)
+
+
+class Page(str):
+    """Several lines of text of ours, shown as they are."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Bundle:
+    """Something with its own MIME bundle; ``data`` is what it shows."""
+
+    def __init__(self, bundle: dict[str, Any], data: Any) -> None:
+        self._bundle = bundle
+        self.data = data
+
+    def __repr__(self) -> str:
+        return str(self._bundle["text/plain"])
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return self._bundle
+
+
+class Status:
+    """How things stand, and the next useful thing to type.
+
+    Attributes
+    ----------
+    nodes, pending : list of dict
+        The gateway's own records.
+    """
+
+    def __init__(self, url: str, nodes: list[dict[str, Any]], pending: list[dict[str, Any]]) -> None:
+        self.url = url
+        self.nodes = nodes
+        self.pending = pending
+
+    def _lines(self) -> list[str]:
+        count = f"{len(self.nodes)} node{'' if len(self.nodes) == 1 else 's'} connected"
+        lines = [f"Gateway {self.url}: {count}, {len(self.pending)} waiting for approval."]
+        lines += [
+            f"  {one_line(node.get('display_name'), 64)} ({one_line(node.get('platform'), 64)})"
+            for node in self.nodes[:8]
+        ]
+        if len(self.nodes) > 8:
+            lines.append(f"  … and {len(self.nodes) - 8} more: %suzent list")
+        return lines
+
+    def _next(self) -> tuple[str, str]:
+        from .values import quote
+
+        if self.pending:
+            first = self.pending[0]
+            name, code = one_line(first.get("display_name"), 64), one_line(first.get("pairing_code"), 16)
+            return f"%suzent approve {code}", f"lets {name} in; %suzent pending shows all that wait"
+        if self.nodes:
+            name = quote(one_line(self.nodes[0].get("display_name"), 64))
+            return f"%suzent describe {name}", "shows what it can do"
+        return f"jupyter suzent node host --url {self.url}", "in a terminal, makes that computer a node"
+
+    def __repr__(self) -> str:
+        command, why = self._next()
+        return "\n".join([*self._lines(), f"Next: {command}  ({why})"])
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        command, why = self._next()
+        lines = "<br>".join(escape(line).replace("  ", "&nbsp;&nbsp;", 1) for line in self._lines())
+        return {
+            "text/plain": repr(self),
+            "text/html": html_block(f"<p>{lines}</p><p>Next: <code>{escape(command)}</code> ({escape(why)})</p>"),
+        }
+
+
+def _value(value: Any) -> str:
+    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), 1000)

@@ -1,0 +1,346 @@
+"""Lists of the gateway as frames with real types: the same columns and dtypes whether there are rows or none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from .errors import ContentError
+from .plain import clean_lines, one_line
+from .results import Binary
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Record = dict[str, Any]
+
+_TIME = "datetime64[us, UTC]"
+_SPAN = "timedelta64[us]"
+_FIELDS: dict[str, dict[str, str | list[str]]] = {
+    "nodes": {
+        "node": "string",
+        "node_id": "string",
+        "platform": "string",
+        "status": ["connected", "paused"],
+        "scope": ["account", "enterprise"],
+        "commands": "string",
+        "waiting": "int64",
+        "calls": "int64",
+        "latency": _SPAN,
+        "connected_at": _TIME,
+        "last_seen": _TIME,
+        "tags": "string",
+        "description": "string",
+        "remote": "string",
+    },
+    "capabilities": {
+        "node": "string",
+        "command": "string",
+        "parameters": "string",
+        "description": "string",
+        "approved": "bool",
+        "node_id": "string",
+    },
+    "pending": {
+        "code": "string",
+        "name": "string",
+        "platform": "string",
+        "kind": ["device", "capabilities"],
+        "commands": "string",
+        "requested_at": _TIME,
+        "expires_at": _TIME,
+        "remote": "string",
+        "replaces": "string",
+        "node_id": "string",
+        "description": "string",
+    },
+    "devices": {
+        "device": "string",
+        "device_id": "string",
+        "platform": "string",
+        "scope": ["node", "agent", "full"],
+        "status": ["active", "paused"],
+        "connected": "bool",
+        "sharing": ["account", "enterprise"],
+        "commands": "string",
+        "approved_at": _TIME,
+        "last_seen": _TIME,
+        "token_hint": "string",
+        "triggers": "int64",
+        "last_triggered_at": _TIME,
+    },
+    "audit": {
+        "at": _TIME,
+        "id": "int64",
+        "actor": "string",
+        "action": "string",
+        "node": "string",
+        "command": "string",
+        "outcome": "string",
+        "duration": _SPAN,
+        "node_id": "string",
+        "notebook": "string",
+        "cell": "Int64",
+        "detail": "string",
+    },
+}
+_INDEX = {
+    "nodes": ["node"],
+    "capabilities": ["node", "command"],
+    "pending": ["code"],
+    "devices": ["device"],
+    "audit": ["at"],
+}
+
+
+def build(kind: str, records: Iterable[Record]) -> pd.DataFrame:
+    """Return one of the frames of this module from rows of its fields."""
+    import pandas as pd
+
+    rows = list(records)
+    columns: dict[str, Any] = {}
+    for name, dtype in _FIELDS[kind].items():
+        values = [row.get(name) for row in rows]
+        if isinstance(dtype, list):
+            known = [value if value in dtype else None for value in values]
+            columns[name] = pd.Categorical(known, categories=dtype)
+        elif dtype == _TIME:
+            columns[name] = _times(values)
+        elif dtype == _SPAN:
+            columns[name] = pd.to_timedelta(pd.Series(values, dtype="float64"), unit="ms").astype("timedelta64[us]")
+        elif dtype == "string":
+            columns[name] = pd.array([one_line(value, 2000) for value in values], dtype="string")
+        elif dtype == "Int64":
+            columns[name] = pd.array([value if isinstance(value, int) else None for value in values], dtype="Int64")
+        else:
+            columns[name] = pd.Series([value or 0 for value in values], dtype=dtype)
+    frame = pd.DataFrame(columns)
+    return frame.set_index(_INDEX[kind])
+
+
+def _times(values: list[Any]) -> pd.Series[Any]:
+    import pandas as pd
+
+    texts = pd.Series([value if isinstance(value, str) and value else None for value in values], dtype="object")
+    return pd.to_datetime(texts, utc=True, format="ISO8601", errors="coerce").astype("datetime64[us, UTC]")
+
+
+def nodes(items: list[Record]) -> pd.DataFrame:
+    """Connected nodes, indexed by display name.
+
+    Columns: ``node_id``, ``platform``, ``status`` and ``scope`` (categories), ``commands``, ``waiting`` (commands that
+    wait for approval), ``calls`` (under way), ``latency`` (Timedelta; NaT until measured), ``connected_at`` and
+    ``last_seen`` (UTC), ``tags``, ``description``, ``remote``.
+    """
+    return build(
+        "nodes",
+        (
+            {
+                **item,
+                "node": item.get("display_name"),
+                "commands": _names(item.get("capabilities")),
+                "waiting": len(item.get("pending_capabilities") or ()),
+                "latency": item.get("latency_ms"),
+                "tags": ", ".join(item.get("tags") or ()),
+            }
+            for item in items
+        ),
+    )
+
+
+def capabilities(items: list[Record]) -> pd.DataFrame:
+    """Every command of every connected node, by node and command; ``approved``: whether it may be called."""
+    return build(
+        "capabilities",
+        (
+            {
+                "node": item.get("display_name"),
+                "node_id": item.get("node_id"),
+                "command": capability.get("name"),
+                "parameters": parameters(capability),
+                "description": capability.get("description"),
+                "approved": approved,
+            }
+            for item in items
+            for approved, field in ((True, "capabilities"), (False, "pending_capabilities"))
+            for capability in item.get(field) or ()
+        ),
+    )
+
+
+def pending(items: list[Record]) -> pd.DataFrame:
+    """What waits for approval, indexed by pairing code; ``kind`` is ``device`` or ``capabilities`` (new commands)."""
+    return build(
+        "pending",
+        (
+            {
+                **item,
+                "code": item.get("pairing_code"),
+                "name": item.get("display_name"),
+                "commands": _names(item.get("capabilities")),
+            }
+            for item in items
+        ),
+    )
+
+
+def devices(items: list[Record]) -> pd.DataFrame:
+    """Every token the gateway issued, indexed by name; ``scope`` is its authority, ``sharing`` who may see the node."""
+    return build(
+        "devices",
+        (
+            {
+                **item,
+                "device": item.get("display_name"),
+                "commands": ", ".join(map(str, item.get("capabilities") or ())),
+                "triggers": item.get("trigger_count"),
+            }
+            for item in items
+        ),
+    )
+
+
+def audit(items: list[Record]) -> pd.DataFrame:
+    """Who did what, newest first, indexed by time; ``duration`` is a Timedelta, for calls."""
+    import json
+
+    def row(item: Record) -> Record:
+        origin, detail = item.get("origin") or {}, item.get("detail") or {}
+        return {
+            **item,
+            "duration": item.get("duration_ms"),
+            "notebook": origin.get("notebook"),
+            "cell": origin.get("execution_count"),
+            "detail": json.dumps(detail, ensure_ascii=False) if detail else "",
+        }
+
+    return build("audit", map(row, items))
+
+
+def _names(capabilities: Any) -> str:
+    return ", ".join(str(capability.get("name", "")) for capability in capabilities or ())
+
+
+def parameters(capability: Record) -> str:
+    """Return a capability's parameters for people: ``format?: str = "png", width: int``, optional ones with a ``?``."""
+    import json
+
+    schema = capability.get("input_schema") or {}
+    required = schema.get("required") or ()
+    parts = []
+    for name, kind in parameter_types(capability).items():
+        rule = (schema.get("properties") or {}).get(name) or {}
+        text = f"{name}{'' if not schema or name in required else '?'}: {kind}" if kind else str(name)
+        if rule.get("default") is not None:
+            text += f" = {json.dumps(rule['default'], ensure_ascii=False)}"
+        parts.append(one_line(text, 200))
+    return ", ".join(parts)
+
+
+def parameter_types(capability: Record) -> dict[str, str]:
+    """Return parameter name → type for people, from the JSON Schema where there is one, else from ``params_schema``."""
+    named: dict[str, Any] = capability.get("params_schema") or {}
+    properties = (capability.get("input_schema") or {}).get("properties") or {}
+    result = {str(name): str(kind) for name, kind in named.items()}
+    for name, rule in properties.items():
+        if result.get(name):
+            continue
+        kind = rule.get("type", "") if isinstance(rule, dict) else ""
+        result[str(name)] = " or ".join(map(str, kind)) if isinstance(kind, list) else str(kind)
+    return result
+
+
+# -- results as tables --------------------------------------------------------------------------------------------
+
+_TIME_NAME = re.compile(r"(^|_)(time|timestamp|date|datetime|at|t|ts|when)$", re.IGNORECASE)
+_ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:?\d\d)?)?")
+_SCALARS = (str, int, float, bool, type(None))
+
+
+def is_table(data: Any) -> bool:
+    """Whether data reads as a table: records of scalars, equal columns of scalars, or ``{"columns", "data"}``."""
+    if isinstance(data, list):
+        return bool(data) and all(
+            isinstance(row, dict) and row and all(isinstance(value, _SCALARS) for value in row.values()) for row in data
+        )
+    if not isinstance(data, dict) or not data:
+        return False
+    if data.keys() <= {"columns", "data", "index"} and isinstance(data.get("columns"), list):
+        rows = data.get("data")
+        return isinstance(rows, list) and all(
+            isinstance(row, list) and len(row) == len(data["columns"]) for row in rows
+        )
+    lengths = {len(column) if isinstance(column, list) else 0 for column in data.values()}
+    return (
+        len(lengths) == 1
+        and min(lengths) > 0
+        and all(isinstance(value, _SCALARS) for column in data.values() for value in column)
+    )
+
+
+def from_data(data: Any) -> pd.DataFrame:
+    """Return a result's data as a frame; see :attr:`.results.Result.frame`."""
+    import pandas as pd
+
+    if isinstance(data, Binary) and data.media_type.startswith("text/csv"):
+        from io import StringIO
+
+        frame = pd.read_csv(StringIO(data.data.decode("utf-8", "replace")))
+    elif isinstance(data, list) and all(isinstance(row, dict) for row in data):
+        frame = pd.DataFrame.from_records(data)
+    elif isinstance(data, list) and all(isinstance(row, str | int | float | bool) for row in data):
+        frame = pd.DataFrame({"value": data})
+    elif isinstance(data, dict) and isinstance(data.get("columns"), list) and isinstance(data.get("data"), list):
+        frame = _from_split(data)
+    elif isinstance(data, dict) and is_table(data):
+        frame = pd.DataFrame(data)
+    elif isinstance(data, dict) and (inner := [value for value in data.values() if is_table(value)]):
+        return from_data(inner[0])  # a series with facts about it beside
+    elif isinstance(data, dict) and data and all(isinstance(value, _SCALARS) for value in data.values()):
+        frame = pd.DataFrame([data])
+    else:
+        raise ContentError("The result is not a table.", hint="`.data` shows what it holds.")
+    return _typed(frame)
+
+
+def _from_split(data: Record) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        return pd.DataFrame(data["data"], columns=[str(name) for name in data["columns"]])
+    except (ValueError, TypeError) as error:
+        raise ContentError(f"The result's columns and data don't fit together: {one_line(error)}.") from None
+
+
+def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+    frame.columns = [clean_lines(str(name)) for name in frame.columns]
+    if not frame.columns.is_unique:
+        return frame
+    for name in frame.columns:
+        column = frame[name]
+        texts = [value for value in column if isinstance(value, str)]
+        if texts and len(texts) == column.notna().sum():
+            if all(_ISO.fullmatch(value) for value in texts):
+                frame[name] = _times(list(column))
+            else:
+                frame[name] = column.map(lambda value: clean_lines(value) if isinstance(value, str) else value)
+        elif texts:
+            frame[name] = column.map(lambda value: clean_lines(value) if isinstance(value, str) else value)
+        elif _TIME_NAME.search(str(name)) and (times := _epoch(column)) is not None:
+            frame[name] = times
+    return frame
+
+
+def _epoch(column: pd.Series[Any]) -> pd.Series[Any] | None:
+    """Return seconds or milliseconds since 1970 as UTC times, None unless every value lies between 2001 and 2100."""
+    import pandas as pd
+
+    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column) or not len(column):
+        return None
+    known = column.dropna()
+    for scale in (1, 1000):
+        if len(known) and known.between(1e9 * scale, 4.1e9 * scale).all():
+            spans = pd.to_timedelta(column / scale, unit="s").astype("timedelta64[us]")
+            return pd.Timestamp(0, tz="UTC") + spans
+    return None

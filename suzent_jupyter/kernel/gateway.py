@@ -1,0 +1,402 @@
+"""A gateway as a Python object: its lists as frames, its nodes by name, and calls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..protocol.errors import ERRORS
+from . import wire
+from .errors import InvalidParams, NodeAmbiguous, NodeNotFound, UsageError
+from .locate import Locator, Secret
+from .mirror import Mirror
+from .origin import Origin
+from .plain import one_line
+from .rest import Rest, segment
+from .results import Result
+from .values import jsonable, prepare
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .channel import Channel
+    from .node import Node
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a call is, as the device says.
+
+    Attributes
+    ----------
+    seq : int
+        Counts the reports of one call.
+    fraction : float or None
+        0 to 1.
+    message : str or None
+        One cleaned line.
+    data : Any
+        Whatever else the device sends with it.
+    """
+
+    seq: int
+    fraction: float | None
+    message: str | None
+    data: Any
+
+
+class HostToken:
+    """A new token of full authority. Shown by its hint only, since what a cell shows is saved in the notebook."""
+
+    __slots__ = ("_token", "device_id", "name")
+
+    def __init__(self, token: str, device_id: str, name: str) -> None:
+        self._token = Secret(token)
+        self.device_id = device_id
+        self.name = name
+
+    @property
+    def token(self) -> str:
+        """The token itself. The gateway keeps only its hash and can't show it again."""
+        return self._token.reveal()
+
+    def __repr__(self) -> str:
+        value = self._token.reveal()
+        return f"<HostToken {value[:10]}…{value[-4:]} of {self.device_id}: its `.token` holds it, shown this once>"
+
+
+def connect(url: str | None = None, token: str | None = None) -> Gateway:
+    """Find the gateway and return it.
+
+    Parameters
+    ----------
+    url : str, optional
+        Such as ``http://127.0.0.1:25314``. Without it: ``SUZENT_BASE_URL``, the server that started this kernel, the
+        only running gateway of this user, the Hub's service prefix, in this order.
+    token : str, optional
+        ``szt_…``; may also stand in the URL as ``http://suzent:TOKEN@…``, or is known for a gateway of this user.
+
+    Raises
+    ------
+    NoGateway
+        None was found, or several without a way to choose. Nothing is sent before the first use.
+    """
+    gateway = Gateway(url, token)
+    gateway.url  # noqa: B018 - finding none is an error here and not at some later call
+    return gateway
+
+
+class Gateway:
+    """The gateway that devices join; made by :func:`connect`.
+
+    ``gateway["MyPhone"]`` is a connected node by name, id or unique id prefix. Methods block; ``ainvoke`` is their
+    asynchronous twin for calls. All of it works
+    in a notebook cell, where an event loop already runs, and on any thread.
+    """
+
+    def __init__(self, url: str | None = None, token: str | None = None) -> None:
+        self._locator = Locator(url, token)
+        self._rest = Rest(self._locator)
+        self._origin = Origin()
+
+    @cached_property
+    def _channel(self) -> Channel:
+        from .channel import Channel
+
+        return Channel(self._locator)
+
+    @cached_property
+    def _mirror(self) -> Mirror:
+        return Mirror(self._channel)
+
+    # -- lists ------------------------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """Its address, without credentials."""
+        return self._locator.target.url
+
+    @property
+    def nodes(self) -> pd.DataFrame:
+        """Connected nodes; see :func:`.frames.nodes` for the columns."""
+        from . import frames
+
+        return frames.nodes(self.records("nodes"))
+
+    @property
+    def capabilities(self) -> pd.DataFrame:
+        """Every command of every connected node; see :func:`.frames.capabilities`."""
+        from . import frames
+
+        return frames.capabilities(self.records("nodes"))
+
+    @property
+    def pending(self) -> pd.DataFrame:
+        """Devices and new commands that wait for approval; see :func:`.frames.pending`."""
+        from . import frames
+
+        return frames.pending(self.records("pending"))
+
+    @property
+    def devices(self) -> pd.DataFrame:
+        """Every device and token that was approved; see :func:`.frames.devices`."""
+        from . import frames
+
+        return frames.devices(self.records("devices"))
+
+    def audit(self, limit: int = 100, before: int | None = None) -> pd.DataFrame:
+        """Who did what, newest first; see :func:`.frames.audit`.
+
+        Parameters
+        ----------
+        limit : int
+            Rows at most.
+        before : int, optional
+            Only entries older than the one of this id.
+        """
+        from . import frames
+
+        return frames.audit(self._rest.get("/audit", limit=limit, before=before)["entries"])
+
+    def records(self, kind: str) -> list[Record]:
+        """Return ``nodes``, ``pending`` or ``devices`` as the gateway's own records."""
+        items: list[Record] = self._rest.get("/nodes" if kind == "nodes" else f"/nodes/{kind}")[kind]
+        return items
+
+    def get(self, path: str, **query: Any) -> Any:
+        """Return the JSON of one of the gateway's routes, such as ``/nodes/peers``."""
+        return self._rest.get(path, **query)
+
+    def post(self, path: str, body: Any = None) -> Any:
+        """Send JSON to one of the gateway's routes and return its answer."""
+        return self._rest.post(path, body)
+
+    # -- nodes and calls --------------------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Node:
+        """Return a connected node.
+
+        Raises
+        ------
+        NodeNotFound, NodeAmbiguous
+            No node, or more than one, has this name, id or id prefix.
+        """
+        from .node import Node
+
+        return Node(self, find_node(self.records("nodes"), name))
+
+    def __iter__(self) -> Iterator[Node]:
+        from .node import Node
+
+        return iter([Node(self, info) for info in self.records("nodes")])
+
+    def _ipython_key_completions_(self) -> list[str]:
+        self._mirror.start()
+        return [str(item.get("display_name", "")) for item in self._mirror.items("nodes")]
+
+    def invoke(
+        self,
+        node: str,
+        command: str,
+        params: dict[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        idempotency_key: str | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> Result:
+        """Call a command of a node and wait for its result. Interrupting the cell cancels the call on the device.
+
+        Parameters
+        ----------
+        node : str
+            Name, id, or unique id prefix.
+        command : str
+            Such as ``camera.snap``.
+        params : dict, optional
+            Anything with a sensible JSON: also bytes, frames, arrays, images, paths and times.
+        timeout : float, optional
+            Seconds, greater than 0; 30 by default, 600 at most.
+        idempotency_key : str, optional
+            The same key and parameters within 5 minutes give the same result without a second call.
+        on_progress : callable, optional
+            Called with a :class:`Progress` on this thread for each report of the device.
+
+        Returns
+        -------
+        Result
+            Also where the device reports a failure (``success`` is false; using ``data`` raises ``CapabilityFailed``).
+
+        Raises
+        ------
+        KernelError
+            The call was refused or not answered; ``code`` says why. ``ConnectionLost`` if whether the device carried
+            it out is unknown.
+        """
+        started = time.perf_counter()
+        body, progress = _arguments(params, timeout, on_progress)
+        try:
+            frame = self._channel.call(node, command, body, timeout, idempotency_key, self._origin.current(), progress)
+        except (TypeError, OverflowError, UnicodeEncodeError) as error:
+            raise _unsendable(error) from None
+        return Result(frame, node, command, time.perf_counter() - started)
+
+    async def ainvoke(
+        self,
+        node: str,
+        command: str,
+        params: dict[str, Any] | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the deadline is the gateway's and the device's too
+        idempotency_key: str | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> Result:
+        """Call a command without blocking the event loop; as :meth:`invoke`. Cancelling the task cancels the call."""
+        started = time.perf_counter()
+        body, progress = _arguments(params, timeout, on_progress)
+        try:
+            frame = await self._channel.acall(
+                node, command, body, timeout, idempotency_key, self._origin.current(), progress
+            )
+        except (TypeError, OverflowError, UnicodeEncodeError) as error:
+            raise _unsendable(error) from None
+        return Result(frame, node, command, time.perf_counter() - started)
+
+    # -- pairing and settings ---------------------------------------------------------------------------------
+
+    def approve(self, code: str) -> Record:
+        """Approve what waits under exactly this pairing code; returns ``{success, message, device_id}``."""
+        return self._decide(code, "approve")
+
+    def deny(self, code: str) -> Record:
+        """Turn away what waits under this pairing code."""
+        return self._decide(code, "deny")
+
+    def revoke(self, device: str) -> Record:
+        """Take a device's or token's approval away; its connection closes at once. ``device`` is a name or id."""
+        answer: Record = self._rest.post(f"/nodes/devices/{segment(self.device(device)['device_id'])}/revoke")
+        return answer
+
+    def pause(self, device: str) -> Record:
+        """Refuse calls to a device until it is resumed."""
+        return self._status(device, "paused")
+
+    def resume(self, device: str) -> Record:
+        """Let a paused device work again."""
+        return self._status(device, "active")
+
+    def host_token(self, name: str | None = None) -> HostToken:
+        """Make a token of full authority for a program of one's own."""
+        answer = self._rest.post("/nodes/host-token", {"name": name} if name else {})
+        return HostToken(answer["token"], answer["device_id"], name or "")
+
+    def config(self, **changes: Any) -> Record:
+        """Return the gateway's configuration, after making ``changes`` (such as ``nodes_enabled=False``)."""
+        if changes:
+            return {**self._rest.get("/nodes/config"), **self._rest.post("/nodes/config", jsonable(changes))}
+        answer: Record = self._rest.get("/nodes/config")
+        return answer
+
+    def device(self, name: str) -> Record:
+        """Return the record of an approved device or token by id, name or unique id prefix."""
+        return find(self.records("devices"), name, "device_id", "device", "`%suzent devices` lists them.")
+
+    def _decide(self, code: str, action: str) -> Record:
+        exact = code.strip().upper()
+        if not exact or not exact.isalnum():
+            raise UsageError(f"'{one_line(code, 40)}' is not a pairing code.", hint=ERRORS["code_unknown"].hint)
+        answer: Record = self._rest.post(f"/nodes/pending/{segment(exact)}/{action}")
+        return answer
+
+    def _status(self, device: str, status: str) -> Record:
+        answer: Record = self._rest.post(
+            f"/nodes/devices/{segment(self.device(device)['device_id'])}/status", {"status": status}
+        )
+        return answer
+
+    # -- the connection ---------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the connection; calls under way fail."""
+        if "_channel" in self.__dict__:
+            self._channel.close()
+        self._rest.close()
+
+    def __enter__(self) -> Gateway:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "connected" if "_channel" in self.__dict__ and self._channel.connected else "not connected yet"
+        return f"<Gateway {self.url} ({state})>"
+
+
+def find_node(items: list[Record], name: str) -> Record:
+    """Return the connected node of this id, name (case does not matter) or unique id prefix."""
+    return find(items, name, "node_id", "node", ERRORS["node_not_found"].hint)
+
+
+def find(items: list[Record], name: str, key: str, what: str, hint: str) -> Record:
+    """Return the one item that ``name`` means.
+
+    Raises
+    ------
+    NodeNotFound, NodeAmbiguous
+        None, or several: those are listed by id.
+    """
+    wanted = name.strip()
+    exact = [item for item in items if item.get(key) == wanted]
+    named = [item for item in items if str(item.get("display_name", "")).casefold() == wanted.casefold()]
+    prefixed = [item for item in items if wanted and str(item.get(key, "")).startswith(wanted)]
+    for found in (exact, named, prefixed):
+        if len(found) == 1:
+            return found[0]
+        if len(found) > 1:
+            ids = [str(item.get(key)) for item in found]
+            raise NodeAmbiguous(
+                f"{len(found)} {what}s are called '{one_line(wanted, 64)}': {', '.join(ids)}.",
+                hint="Use the id, or more of its first characters.",
+                details={"ids": ids},
+            )
+    raise NodeNotFound(
+        f"Node '{one_line(wanted, 64)}' not found among the connected nodes."
+        if what == "node"
+        else f"There is no device or token '{one_line(wanted, 64)}'.",
+        code="node_not_found" if what == "node" else "device_unknown",
+        hint=hint,
+    )
+
+
+def _arguments(
+    params: dict[str, Any] | None, timeout: float | None, on_progress: Callable[[Progress], None] | None
+) -> tuple[Any, Callable[[wire.Incoming], None] | None]:
+    if timeout is not None:
+        from ..protocol.params import read_timeout
+
+        read_timeout(timeout, 0, float("inf"))  # NaN and infinity would not survive JSON: refused here
+    if on_progress is None:
+        return prepare(params), None
+    report = on_progress
+    return prepare(params), lambda frame: report(
+        Progress(
+            frame.seq,
+            frame.fraction,
+            None if frame.message is None else one_line(frame.message, 500),
+            wire.decode(frame.data),
+        )
+    )
+
+
+def _unsendable(error: Exception) -> InvalidParams:
+    return InvalidParams(
+        f"The parameters can't be sent as JSON: {one_line(error)}.", hint="Pass numbers, text, lists and dicts."
+    )
+
+
+__all__ = ["Gateway", "HostToken", "Progress", "connect", "find_node"]

@@ -1,0 +1,36 @@
+"""The gateway's settings by name, as people type them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .errors import UsageError
+from .plain import one_line
+from .values import typed
+
+#: Those that can be changed while it runs.
+SETTINGS = ("nodes_enabled", "node_discovery_enabled", "node_lan_bind", "display_name", "denied_commands")
+
+
+def parse_value(key: str, text: str) -> Any:
+    """Return a setting's value as its type wants it; a single pattern is a list of one."""
+    value = typed(text)
+    if key == "display_name":
+        return text
+    if key == "denied_commands" and not isinstance(value, list):
+        return [part.strip() for part in text.split(",") if part.strip()]
+    return value
+
+
+def lookup(config: dict[str, Any], key: str) -> Any:
+    """Return a setting or limit by name.
+
+    Raises
+    ------
+    UsageError
+        There is none of that name.
+    """
+    for place in (config, config.get("limits") or {}):
+        if key in place:
+            return place[key]
+    raise UsageError(f"There is no setting '{one_line(key, 40)}'.", hint=f"Changeable are: {', '.join(SETTINGS)}.")

@@ -1,0 +1,63 @@
+"""Where a gateway is: what people type or the environment holds, turned into the URL of its device socket."""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import urlsplit, urlunsplit
+
+DEFAULT_PORT = 25314
+DEFAULT_ADDRESS = f"127.0.0.1:{DEFAULT_PORT}"
+_PATH = "/ws/node"
+_SCHEMES = {"ws": "ws", "http": "ws", "wss": "wss", "https": "wss"}
+
+
+def socket_url(address: str | None = None) -> str:
+    """Return the WebSocket URL of a gateway.
+
+    Parameters
+    ----------
+    address : str, optional
+        ``ws://``, ``wss://``, ``http://`` or ``https://`` URL, or ``host`` or ``host:port``. Without a scheme the port
+        is 25314 unless given. A path that does not end in ``/ws/node`` is taken for a base URL. By default the
+        environment variable ``SUZENT_BASE_URL``, else this machine.
+
+    Returns
+    -------
+    str
+        Never with user name, password or fragment: what stands before an ``@`` is a token of another door.
+
+    Raises
+    ------
+    ValueError
+        When it is no such address.
+    """
+    text = (address or os.environ.get("SUZENT_BASE_URL") or DEFAULT_ADDRESS).strip()
+    bare = "://" not in text
+    try:
+        parts = urlsplit(f"ws://{text}" if bare else text)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise _no_address(text) from None
+    scheme = _SCHEMES.get(parts.scheme)
+    if scheme is None or not host or port == 0 or any(char.isspace() or not char.isprintable() for char in text):
+        raise _no_address(text)
+    if bare and port is None:
+        port = DEFAULT_PORT
+    path = parts.path.rstrip("/")
+    if not path.endswith(_PATH):
+        path += _PATH
+    netloc = f"[{host}]" if ":" in host else host
+    return urlunsplit((scheme, f"{netloc}:{port}" if port else netloc, path, parts.query, ""))
+
+
+def _no_address(text: str) -> ValueError:
+    shown = repr(text) if "@" not in text else "That"
+    return ValueError(
+        f"{shown} is not the address of a gateway; give one like ws://192.168.1.10:{DEFAULT_PORT}/ws/node"
+    )
+
+
+def is_loopback(url: str) -> bool:
+    """Tell whether ``url`` names this machine, where a proxy has no business."""
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")

@@ -1,0 +1,269 @@
+"""The calls one connection works on: side by side, each with its deadline, its progress and exactly one answer."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+import math
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from websockets.exceptions import ConnectionClosed
+
+from ..protocol.text import clean_text
+from ..protocol.wire import encode
+from .capability import Capability
+from .progress import CallCancelled, Progress, current_call
+from .results import ResultError, encode_result, is_small, to_wire
+from .signature import ParameterError
+from .threads import Threads
+
+log = logging.getLogger(__name__)
+
+_ERROR_CHARS = 2000
+_CLOSE_PATIENCE = 2.0  # seconds for coroutines to tidy up after a lost connection
+
+Value = TypeVar("Value")
+
+Send = Callable[[bytes], Awaitable[None]]
+#: Called after each call with command, seconds and, where it failed, the error.
+OnCall = Callable[[str, float, str | None], None]
+
+
+class Call:
+    """One call under way."""
+
+    def __init__(self, request_id: str, send: Send, *, frame_limit: int, progress_interval: float | None) -> None:
+        self.request_id = request_id
+        self.cancelled = False
+        self.interruptible = False
+        self.task: asyncio.Task[None] | None = None
+        self._send = send
+        self._frame_limit = frame_limit
+        self._interval = progress_interval
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._latest: dict[str, Any] | None = None
+        self._seq = 0
+        self._pumping = False
+        self._pump_task: asyncio.Task[None] | None = None
+
+    def report(self, payload: dict[str, Any]) -> None:
+        """Send a progress frame soon, from any thread; a newer one takes the place of one not yet sent."""
+        if self._interval is None:
+            return
+        with self._lock:
+            self._latest = payload
+            if self._pumping:
+                return
+            self._pumping = True
+        try:
+            self._loop.call_soon_threadsafe(self._start_pump)
+        except RuntimeError:
+            pass  # the loop is gone
+
+    def _start_pump(self) -> None:
+        self._pump_task = self._loop.create_task(self._pump(self._interval or 0.0))
+
+    async def _pump(self, interval: float) -> None:
+        try:
+            sent = await self.flush_progress()
+            while sent:
+                await asyncio.sleep(interval)
+                sent = await self.flush_progress()
+        except ConnectionClosed:
+            pass  # the answer will find out too
+
+    async def flush_progress(self) -> bool:
+        """Send the newest report if it has not been sent; tell whether there was one."""
+        with self._lock:
+            payload, self._latest = self._latest, None
+            if payload is None:
+                self._pumping = False
+                return False
+            seq, self._seq = self._seq, self._seq + 1
+        head = {"type": "progress", "request_id": self.request_id, "seq": seq}
+        frame = encode({**head, **payload})
+        if len(frame) > self._frame_limit:
+            frame = encode({**head, "fraction": payload.get("fraction")})
+        await self._send(frame)
+        return True
+
+    def close(self) -> None:
+        """Send no more progress."""
+        with self._lock:
+            self._latest, self._pumping = None, True
+        if self._pump_task is not None:
+            self._pump_task.cancel()
+
+
+class Calls:
+    """Runs capabilities for one connection.
+
+    Parameters
+    ----------
+    send : callable
+        Sends one frame.
+    threads : Threads
+        Where functions that block run.
+    frame_limit : int
+        Bytes a result frame may have.
+    progress_interval : float, optional
+        Seconds between two progress frames of a call; None sends none.
+    on_call : callable, optional
+        Hears of each finished call.
+    """
+
+    def __init__(
+        self,
+        send: Send,
+        threads: Threads,
+        *,
+        frame_limit: int,
+        progress_interval: float | None = 0.1,
+        on_call: OnCall | None = None,
+    ) -> None:
+        self._send = send
+        self._threads = threads
+        self._frame_limit = frame_limit
+        self._interval = progress_interval
+        self._on_call = on_call
+        self._closed = False
+        self._running: dict[str, Call] = {}
+
+    def start(self, frame: dict[str, Any], known: Mapping[str, Capability]) -> None:
+        """Begin the call of an ``invoke`` frame; one that can't be answered (no ``request_id``) is ignored."""
+        request_id = frame.get("request_id")
+        if not isinstance(request_id, str) or request_id in self._running:
+            log.debug("An invoke without an id of its own was ignored.")
+            return
+        call = Call(request_id, self._send, frame_limit=self._frame_limit, progress_interval=self._interval)
+        self._running[request_id] = call
+        call.task = asyncio.get_running_loop().create_task(self._answer(call, frame, known))
+
+    def cancel(self, request_id: Any) -> None:
+        """Tell a call that nobody waits: a coroutine is cancelled, a thread hears it at its next ``progress()``."""
+        call = self._running.get(request_id) if isinstance(request_id, str) else None
+        if call is None or call.cancelled:
+            return
+        call.cancelled = True
+        if call.task is not None and call.interruptible:
+            call.task.cancel()
+
+    async def close(self) -> None:
+        """End every call without an answer: the connection is gone."""
+        self._closed = True
+        tasks = []
+        for call in self._running.values():
+            call.cancelled = True
+            if call.task is not None:
+                call.task.cancel()
+                tasks.append(call.task)
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CLOSE_PATIENCE)
+
+    async def _answer(self, call: Call, frame: dict[str, Any], known: Mapping[str, Capability]) -> None:
+        started = time.monotonic()
+        command = frame.get("command")
+        command = command if isinstance(command, str) else ""
+        current_call.set(call)
+        try:
+            answer, error = await self._outcome(call, command, frame, known)
+            if not self._closed:
+                await call.flush_progress()
+                await self._send(answer)
+        except ConnectionClosed:
+            error = "the connection was lost"
+        except asyncio.CancelledError:
+            error = "the connection was lost"
+            raise
+        finally:
+            call.close()
+            self._running.pop(call.request_id, None)
+            self._tell(command, time.monotonic() - started, error)
+
+    async def _outcome(
+        self, call: Call, command: str, frame: dict[str, Any], known: Mapping[str, Capability]
+    ) -> tuple[bytes, str | None]:
+        seconds = _timeout(frame.get("timeout"))
+        try:
+            async with asyncio.timeout(seconds) as deadline:
+                return await self._run(call, command, frame, known), None
+        except asyncio.CancelledError:
+            if self._closed or not call.cancelled:
+                raise
+            error = "The call was cancelled."
+        except CallCancelled:
+            error = "The call was cancelled."
+        except (ParameterError, ResultError) as problem:
+            error = str(problem)
+        except (Exception, SystemExit) as problem:
+            if isinstance(problem, TimeoutError) and deadline.expired():
+                error = f"It took longer than the {seconds:.3g} s this call had."
+            else:
+                log.info("%s failed", command, exc_info=True)
+                error = f"{type(problem).__name__}: {problem}"
+            call.cancelled = True  # a thread that still works on it hears so
+        error = to_wire(error)[:_ERROR_CHARS]
+        return encode({"type": "result", "request_id": call.request_id, "success": False, "error": error}), error
+
+    async def _run(self, call: Call, command: str, frame: dict[str, Any], known: Mapping[str, Capability]) -> bytes:
+        capability = known.get(command)
+        if capability is None:
+            names = ", ".join(known) or "nothing"
+            raise ParameterError(f"Unknown command: {clean_text(command, 128)!r}; this device offers: {names}.")
+        params = frame.get("params")
+        if not isinstance(params, dict | None):
+            raise ParameterError("The parameters must be one JSON object.")
+        if call.cancelled:  # before it began
+            raise CallCancelled
+        positional, named = capability.signature.bind(params or {}, Progress(call))
+        function = functools.partial(capability.function, *positional, **named)
+        if capability.is_async:
+            value = await self._interruptible(call, function())
+        else:
+            value = await self._threads.run(lambda: self._work(call, function))
+            if isinstance(value, _Done):
+                return value.frame
+            value = await self._interruptible(call, value)
+        if is_small(value):
+            return encode_result(call.request_id, value, self._frame_limit)
+        return await self._threads.run(lambda: encode_result(call.request_id, value, self._frame_limit))
+
+    def _work(self, call: Call, function: Callable[[], Any]) -> Any:
+        if call.cancelled:
+            raise CallCancelled
+        value = function()
+        # Encoded where it was made: a large frame or image takes its time, and the event loop has none.
+        return value if inspect.isawaitable(value) else _Done(encode_result(call.request_id, value, self._frame_limit))
+
+    async def _interruptible(self, call: Call, work: Awaitable[Value]) -> Value:
+        """Await the capability's own coroutine, which a cancel frame may interrupt; nothing else of a call is."""
+        call.interruptible = True
+        try:
+            return await work
+        finally:
+            call.interruptible = False
+
+    def _tell(self, command: str, seconds: float, error: str | None) -> None:
+        if self._on_call is not None:
+            try:
+                self._on_call(command, seconds, error)
+            except Exception:
+                log.exception("The callback for finished calls failed")
+
+
+class _Done(NamedTuple):
+    """A result that is encoded already."""
+
+    frame: bytes
+
+
+def _timeout(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        return None
+    return float(value)

@@ -1,0 +1,165 @@
+"""Ten thousand random frames, before and after connecting: nothing raises, and the gateway serves on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+import pytest
+import websockets
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+from support.calls import invoke
+from support.client import BareClient
+from support.device import BareDevice
+from support.gateways import ThreadedGateway
+
+scalars = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+    | st.sampled_from(["connect", "result", "progress", "event", "update", "pong", "ping", "invoke", "1", "echo"])
+)  # fmt: skip
+keys = st.sampled_from(
+    "type request_id success result error seq fraction message data event capabilities name params_schema input_schema "
+    "display_name features device_token node_identity description tags id node command params timeout topics".split()
+) | st.text(max_size=4)
+json_values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=5), max_leaves=8
+)
+typed = st.builds(
+    lambda kind, rest: {**rest, "type": kind},
+    st.sampled_from(["connect", "result", "progress", "event", "update", "pong", "ping", "cancel", "subscribe", "invoke"]),
+    st.dictionaries(keys, json_values, max_size=6),
+)
+frames = st.one_of(
+    typed.map(json.dumps),
+    json_values.map(json.dumps),
+    st.text(max_size=40).filter(lambda text: not any(0xD800 <= ord(char) < 0xE000 for char in text)),
+    st.binary(max_size=40),
+)
+batches = st.lists(frames, min_size=60, max_size=80)
+quick = settings(
+    max_examples=70,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture
+def quiet_gateway(gateway: ThreadedGateway, caplog: pytest.LogCaptureFixture) -> Any:
+    caplog.set_level(logging.WARNING)
+    yield gateway
+    errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert errors == []
+
+
+async def still_serves(gateway: ThreadedGateway) -> None:
+    async with BareDevice(gateway.node_url, "Sane") as device, gateway.http() as http:
+        await gateway.pair(device)
+        device.answer()
+        assert (await invoke(http, device.node_id, params={"a": 1})).json()["result"] == {"a": 1}
+
+
+async def send_all(ws: Any, batch: list[str | bytes]) -> int:
+    sent = 0
+    try:
+        for frame in batch:
+            await ws.send(frame)
+            sent += 1
+        async with asyncio.timeout(10):
+            await (await ws.ping())  # all of it has been handled when the pong is here
+    except websockets.ConnectionClosed:
+        pass
+    return sent
+
+
+def drive(gateway: ThreadedGateway, work: Any) -> int:
+    """Run ``work(batch)`` for many batches; return how many frames were sent."""
+    total = 0
+
+    @seed(20)
+    @quick
+    @given(batches)
+    def one(batch: list[str | bytes]) -> None:
+        nonlocal total
+        total += asyncio.run(work(batch))
+
+    one()
+    asyncio.run(still_serves(gateway))
+    return total
+
+
+def test_random_frames_of_a_connected_device(quiet_gateway: ThreadedGateway) -> None:
+    gateway = quiet_gateway
+    pairing = BareDevice(gateway.node_url, "Fuzz", features=["cancel", "progress", "update"])
+
+    async def pair() -> str:
+        async with pairing:
+            await gateway.pair(pairing)
+        return pairing.token
+
+    token = asyncio.run(pair())
+    hello = {**pairing.hello, "device_token": token}
+
+    async def work(batch: list[str | bytes]) -> int:
+        gateway.call(gateway.service.gateway._replacements.clear)
+        async with (
+            websockets.connect(gateway.node_url, compression=None, ping_interval=None) as ws,
+            BareClient(gateway) as client,
+        ):
+            await ws.send(json.dumps(hello))
+            assert json.loads(await ws.recv())["type"] == "connected"
+            await client.send(type="subscribe", topics=["nodes", "pending", "events", "audit", "devices"])
+            await client.send(type="invoke", id="1", node="Fuzz", command="echo", params={}, timeout=20)
+            request_id = json.loads(await ws.recv())["request_id"]
+            batch = [
+                frame.replace('"request_id": "1"', f'"request_id": "{request_id}"') if isinstance(frame, str) else frame
+                for frame in batch
+            ]
+            sent = await send_all(ws, batch)
+            assert sent == len(batch)  # a connected device is never closed for what it says
+            return sent
+
+    assert drive(gateway, work) >= 3000
+
+
+def test_random_first_frames(quiet_gateway: ThreadedGateway) -> None:
+    gateway = quiet_gateway
+
+    async def one(frame: str | bytes) -> int:
+        async with websockets.connect(gateway.node_url, compression=None, ping_interval=None) as ws:
+            return await send_all(ws, [frame, frame])
+
+    async def work(batch: list[str | bytes]) -> int:
+        return sum(await asyncio.gather(*(one(frame) for frame in batch[:25])))
+
+    assert drive(gateway, work) >= 1500
+    hub = gateway.service.gateway
+    assert (len(hub.pairing), len(hub.sockets), len(hub.registry)) == (0, 0, 0)
+
+
+def test_random_frames_of_a_waiting_device(quiet_gateway: ThreadedGateway) -> None:
+    gateway = quiet_gateway
+
+    async def work(batch: list[str | bytes]) -> int:
+        async with BareDevice(gateway.node_url, "Waits") as device:
+            await device.code()
+            sent = await send_all(device.ws, batch)
+            assert sent == len(batch)
+            return sent
+
+    assert drive(gateway, work) >= 3000
+
+
+def test_random_frames_of_a_client(quiet_gateway: ThreadedGateway) -> None:
+    gateway = quiet_gateway
+
+    async def work(batch: list[str | bytes]) -> int:
+        async with BareClient(gateway) as client:
+            sent = await send_all(client.ws, batch)
+            assert sent == len(batch)
+            return sent
+
+    assert drive(gateway, work) >= 3000
