@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._version import __version__
+
 if TYPE_CHECKING:
     from .kernel import Gateway, connect
     from .node import NodeHost, capability, progress
     from .protocol import SuzentError
 
-__version__ = "0.1.0"
 __all__ = ["Gateway", "NodeHost", "SuzentError", "__version__", "capability", "connect", "progress"]
 
 _LAZY = {

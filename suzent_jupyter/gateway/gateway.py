@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import __version__
+from .._version import __version__
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.rest import ApprovedDeviceInfo, AuditEntry, NodeInfo, PairingActionResponse, PendingNodeInfo

@@ -300,6 +300,7 @@ class DeviceLink:
                 warnings=self._warnings,
             )
         )
+        self._transport.ping(b"%.6f" % asyncio.get_running_loop().time())  # so that its latency is known from the start
         if unapproved:
             self._ask_for_new_capabilities(session)
 

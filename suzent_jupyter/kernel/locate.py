@@ -305,8 +305,10 @@ def refused(target: Target, status: int) -> Unauthorized:
 
 def unreachable(target: Target, error: BaseException) -> Unreachable:
     """Return the error for a gateway that does not answer; ``error`` only lends its kind, never its text."""
-    while not isinstance(error, OSError) and (cause := error.__cause__ or error.__context__):
-        error = cause  # HTTP clients wrap what the socket said, sometimes twice
+    inner: BaseException | None = error
+    while inner is not None and not isinstance(inner, OSError):
+        inner = inner.__cause__ or inner.__context__  # clients wrap what the socket said, sometimes twice
+    error = inner or error
     if isinstance(error, TimeoutError):
         why = f"did not answer within {OPEN_TIMEOUT:g} s"
     elif isinstance(error, ConnectionRefusedError):

@@ -30,7 +30,8 @@ class Origin:
             self._shell = get_ipython()
             if self._shell is None:
                 return None
-        count = self._shell.execution_count
+        # The number the cell shows; `shell.execution_count` is already the next one in newer versions of IPython.
+        count = self._shell.displayhook.prompt_count
         if count != self._count or self._current is None:
             if self._fixed is None:
                 self._fixed = _fixed()

@@ -119,18 +119,18 @@ def _lossless(value: Any, kind: str) -> Any:
             if isinstance(value, int | float):
                 return str(value)
         case "integer":
-            if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
-                return int(value)
+            if isinstance(value, str) and _INTEGER.fullmatch(text := value.strip()):
+                return int(text)
             if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53:
                 return int(value)
         case "number":
-            if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
-                number = float(value)
+            if isinstance(value, str) and _NUMBER.fullmatch(text := value.strip()):
+                number = float(text)
                 if math.isfinite(number):
-                    return int(value) if _INTEGER.fullmatch(value.strip()) else number
+                    return int(text) if _INTEGER.fullmatch(text) else number
         case "boolean":
-            if isinstance(value, str) and value.strip().casefold() in ("true", "false"):
-                return value.strip().casefold() == "true"
+            if isinstance(value, str) and (text := value.strip().casefold()) in ("true", "false"):
+                return text == "true"
             if not isinstance(value, bool) and isinstance(value, int) and value in (0, 1):
                 return bool(value)
     return _REFUSED

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.utils import url_path_join
 
-from .. import __version__
+from .._version import __version__
 from .config import SuzentTraits
 from .service import GatewayService
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from jupyter_core.paths import jupyter_runtime_dir
 
-from .. import __version__
+from .._version import __version__
 from ..gateway.clock import now_text
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from jupyter_core.application import JupyterApp
 
-from .. import __version__
+from .._version import __version__
 from .config import SuzentTraits
 from .service import GatewayService
 

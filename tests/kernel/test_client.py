@@ -111,7 +111,8 @@ def test_progress_is_reported_on_the_calling_thread(gw: Gateway, phone: Phone) -
     result = gw.invoke("MyPhone", "slow", on_progress=lambda progress: seen.append((threading.get_ident(), progress)))
     assert result.data == "done"
     assert {ident for ident, _progress in seen} == {threading.get_ident()}
-    assert [progress.message for _ident, progress in seen] == ["step 0", "step 1", "step 2"]
+    assert [progress.message[:6] for _ident, progress in seen] == ["step 0", "step 1", "step 2"]
+    assert "\x1b" not in seen[0][1].message
     assert seen[-1][1].fraction == 1
     seen.clear()
 
@@ -283,11 +284,13 @@ def test_something_else_on_the_port_is_an_error() -> None:
 
     class Redirect(BaseHTTPRequestHandler):
         seen: list[str] = []
+        protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             self.seen.append(self.path)
             self.send_response(302)
             self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", "0")
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed
 
 from suzent_jupyter.cli.conformance.played_gateway import PlayedGateway
@@ -402,6 +404,35 @@ def test_finished_calls_are_told_and_a_broken_listener_harms_nothing(play: Play)
     play(script, on_call=on_call)
     assert [(command, error) for command, _, error in told] == [("good", None), ("bad", "RuntimeError: no")]
     assert all(seconds >= 0 for _, seconds, _ in told)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(-9, 9) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+_FIELDS = st.sampled_from(["request_id", "command", "params", "timeout", "approved", "pending_approval", "limits"])
+_KINDS = st.sampled_from(["invoke", "cancel", "approved", "connected", "pending", "ping", "other"]) | _JSON
+_FRAMES = st.tuples(_KINDS, st.dictionaries(_FIELDS, _JSON | st.sampled_from(["echo", "r1", "r2"]))).map(
+    lambda parts: {**parts[1], "type": parts[0]}
+)
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(_FRAMES.filter(lambda frame: frame["type"] != "error"), max_size=60))
+def test_whatever_a_gateway_says_the_device_stays(play: Play, frames: list[dict[str, Any]]) -> None:
+    async def echo(**params: Any) -> dict[str, Any]:
+        return params
+
+    async def script(gateway: PlayedGateway, host: NodeHost) -> None:
+        visit = await gateway.visit()
+        await visit.welcome()
+        for frame in frames:
+            await visit.send(frame)
+        assert (await visit.invoke("echo", {"x": 1}))["result"] == {"x": 1}
+        assert host.status == "connected"
+
+    play(script, capabilities=[echo])
 
 
 @pytest.mark.parametrize(

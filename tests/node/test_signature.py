@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Optional
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
@@ -250,6 +250,7 @@ def test_an_unresolvable_return_type_does_not_matter() -> None:
     assert Signature(function).params_schema == {"a": "int"}
 
 
+@example({"level": "0\x1f"})
 @given(
     st.fixed_dictionaries(
         {},

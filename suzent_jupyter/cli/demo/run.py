@@ -98,7 +98,13 @@ def started(root: Path, *, port: int) -> Iterator[Demo]:
             shutil.copy(notebook, work)
     environment = {
         key: value for key, value in os.environ.items() if key not in ("SUZENT_BASE_URL", "SUZENT_TOKEN")
-    } | {"SUZENT_KEYRING": "off", "SUZENT_DATA_DIR": str(root / "devices"), "PYTHONUNBUFFERED": "1"}
+    } | {
+        "SUZENT_KEYRING": "off",
+        "SUZENT_DATA_DIR": str(root / "devices"),
+        "JUPYTERLAB_SETTINGS_DIR": str(_lab_settings(root / "lab")),
+        "JUPYTERLAB_WORKSPACES_DIR": str(root / "workspaces"),
+        "PYTHONUNBUFFERED": "1",
+    }
     processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(name: str, *command: str) -> Path:
@@ -146,6 +152,14 @@ def started(root: Path, *, port: int) -> Iterator[Demo]:
         yield Demo(runtime, lab_url, work / NOTEBOOK, processes)
     finally:
         _end(list(processes.values()))
+
+
+def _lab_settings(directory: Path) -> Path:
+    """Write settings under which JupyterLab asks nothing of the network and of its user."""
+    settings = directory / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
+    return directory
 
 
 def _wait_for_lab(process: subprocess.Popen[bytes], log: Path) -> tuple[dict[str, Any], str]:

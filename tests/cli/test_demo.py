@@ -1,0 +1,57 @@
+"""The demo as a person runs it: checked without a browser, and ended by Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+from support.waiting import wait_for
+
+DEMO = [sys.executable, "-m", "suzent_jupyter.cli", "demo"]
+
+
+@pytest.mark.timeout(240)
+def test_check_does_it_all_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    run = subprocess.run([*DEMO, "--check"], cwd=tmp_path, capture_output=True, text=True, timeout=220)
+    assert run.returncode == 0, run.stdout + run.stderr
+    steps = [line.split()[0] for line in run.stdout.splitlines()]
+    assert steps == ["gateway", *["approve"] * 2, *["describe"] * 2, *["invoke"] * 5, "notebook", "All"]
+    assert "camera.snap: PNG of 640 by 480 pixels" in run.stdout
+    assert "120 rows of time, temperature, humidity" in run.stdout
+    assert "szt_" not in run.stdout + run.stderr
+    assert list(Path(os.environ["JUPYTER_RUNTIME_DIR"]).glob("suzent-*.json")) == []
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_every_process(tmp_path: Path, number: signal.Signals) -> None:
+    demo = subprocess.Popen(
+        [*DEMO, "--no-browser", "--port=0"], cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert demo.stdout is not None
+    text = ""
+    while "Ctrl-C" not in text:
+        line = demo.stdout.readline()
+        assert line, f"ended early: {text}"
+        text += line
+    url = re.search(r"http://\S+", text)
+    assert url is not None
+    assert httpx.get(url.group(0), follow_redirects=True).status_code == 200
+    children = psutil.Process(demo.pid).children(recursive=True)
+    assert len(children) >= 3
+    demo.send_signal(number)
+    assert demo.wait(30) == 0
+    wait_for(lambda: not any(child.is_running() for child in children), what="every process to end")
+
+
+def test_a_taken_directory_is_used_and_kept(tmp_path: Path) -> None:
+    from suzent_jupyter.cli.demo.run import find_notebooks
+
+    assert (find_notebooks() / "01_quickstart.ipynb").exists()
