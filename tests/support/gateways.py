@@ -141,10 +141,21 @@ class Process(Addresses):
 
 def jupyter_dirs(root: Path) -> dict[str, str]:
     """Return an environment in which Jupyter keeps everything below ``root``."""
-    names = ("config", "data", "runtime", "ipython", "home")
+    names = ("config", "data", "runtime", "ipython", "lab-settings", "lab-workspaces")
     for name in names:
         (root / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+    settings = {
+        # Ask nothing of the network; render every cell, also those that are not in view.
+        "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+        "notebook-extension/tracker": {"windowingMode": "none"},
+    }
+    for name, values in settings.items():
+        path = root / "lab-settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values))
     return {
+        "JUPYTERLAB_SETTINGS_DIR": str(root / "lab-settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(root / "lab-workspaces"),
         "JUPYTER_CONFIG_DIR": str(root / "config"),
         "JUPYTER_DATA_DIR": str(root / "data"),
         "JUPYTER_RUNTIME_DIR": str(root / "runtime"),
@@ -184,6 +195,8 @@ class JupyterServer(Process):
         ]
         super().__init__(command, {**jupyter_dirs(root), **env}, root)
         self.mount = self.runtime["mount_url"]
+        self.root_url = self.mount.removesuffix("suzent")
+        self.files = root / "files"
 
     @property
     def jupyter_headers(self) -> dict[str, str]:
