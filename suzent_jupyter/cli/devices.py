@@ -132,18 +132,14 @@ def invoke(
         body |= dict(pair(Word(text, 0)) for text in pairs or ())
         result = gateway.invoke(node, command, body, timeout=timeout, idempotency_key=key, on_progress=_progress(json))
         if json:
-            say_json({"success": result.success, "result": result.read(), "error": result.error})
-            if not result.success:
-                raise typer.Exit(1)
-            if output is None:
-                return
+            say_json(result.body())
         result.check()
         if output is not None:
             path = result.save(output, overwrite=overwrite)
             if not json:
                 say(f"Wrote {path} ({path.stat().st_size} bytes).")
-            return
-        say(result.text)
+        elif not json:
+            say(result.text)
 
 
 def pending(url: Url = None, token: Token = None, json: Json = False) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import SuzentError
 from ..protocol.rest import AuditEntry
+from ..protocol.wire import is_shallow
 from .changes import Changes
 from .clock import now_text
 from .principals import Principal
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _GATHER_SECONDS = 0.25
 _PRUNE_EVERY = 1000
+_ORIGIN_DEPTH = 16
 
 Row = dict[str, Any]
 
@@ -30,7 +32,7 @@ class Audit:
         self._keep = rows
         self._gathered: list[Row] = []
         self._flush: asyncio.TimerHandle | None = None
-        self._written = 0
+        self._written = _PRUNE_EVERY  # at once, or a server that is restarted often would never come to it
 
     @staticmethod
     def row(
@@ -57,7 +59,7 @@ class Audit:
             "command": command,
             "outcome": outcome,
             "duration_ms": duration_ms,
-            "origin": origin or {},
+            "origin": origin if origin and is_shallow(origin, _ORIGIN_DEPTH) else {},
             "detail": detail or {},
         }
 

@@ -91,7 +91,7 @@ class Gateway:
         self.store = Store(data_dir, limits.store_poll, self._read_again)
         self.audit = Audit(self.store, self.changes, int(limits.audit_rows))
         self.dispatcher = Dispatcher(self.registry, settings, self.audit, limits)
-        self.restart_required = False
+        self._as_started: dict[str, Any] = {}
         self._loop = asyncio.get_running_loop()
         self._links: dict[NodeSession, DeviceLink] = {}
         self._clients: set[ClientLink] = set()
@@ -109,6 +109,7 @@ class Gateway:
         devices = await self.store.open(load)
         if devices is not None:
             self.devices.replace_all(devices)
+        self._as_started = self.settings.values()
         self.ready.set()
 
     async def stop(self) -> None:
@@ -214,7 +215,7 @@ class Gateway:
             self._note(session.device.account, f"device:{session.node_id}", "node.disconnect", session)
 
     def _remember_last_seen(self, device: Device) -> None:
-        if self.store.problem or self.devices.by_id(device.device_id) is not device:
+        if self.devices.by_id(device.device_id) is not device:
             return
 
         def work(connection: sa.Connection) -> None:
@@ -226,8 +227,11 @@ class Gateway:
             seen = {"last_seen": device.last_seen}
             connection.execute(sa.update(table).where(table.c.device_id == device.device_id).values(**seen))
 
-        # Nobody waits for it, and a failure is in the store's log.
-        self.store.run(work).add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            # Nobody waits for it, and a failure is in the store's log.
+            self.store.run(work).add_done_callback(lambda done: done.cancelled() or done.exception())
+        except SuzentError:
+            return  # the gateway is stopping
 
     # -- nodes --
 
@@ -447,6 +451,12 @@ class Gateway:
 
     # -- settings and audit --
 
+    @property
+    def restart_required(self) -> bool:
+        """Whether a setting differs from what was in force at start and takes effect only there."""
+        now = self.settings.values()
+        return any(now[name] != self._as_started.get(name, now[name]) for name in NEEDS_RESTART)
+
     async def configure(self, principal: Principal, changes: dict[str, Any]) -> None:
         """Change settings and remember them; ``invalid_request`` for what can't be set."""
         changes = self.settings.check(changes)
@@ -460,7 +470,6 @@ class Gateway:
 
         rows = await self.store.run(work)
         self.settings.apply(changes)
-        self.restart_required = self.restart_required or bool(NEEDS_RESTART & changes.keys())
         if changes.get("nodes_enabled") is False:
             error = SuzentError("nodes_disabled", "This gateway's nodes were switched off.")
             for link in [*self._links.values(), *self.sockets.all()]:

@@ -20,7 +20,7 @@ from ..protocol.text import clean_text
 from ..protocol.wire import ResultFrame, decode, decode_frame
 from .clock import now_text
 from .devices import Device
-from .liveness import Liveness
+from .liveness import LATE_LOOP_SECONDS, Liveness
 from .pairing import Pending
 from .session import NodeSession
 from .transport import Transport
@@ -66,7 +66,7 @@ class DeviceLink:
         self._warnings: list[str] = []
         first = self._limits.first_frame_bytes + self._limits.capabilities * self._limits.capability_bytes
         transport.allow_bytes(int(first))
-        self._silence = asyncio.get_running_loop().call_later(self._limits.handshake_timeout, self._silent)
+        self._silence = self._after(self._limits.handshake_timeout)
         try:
             gateway.sockets.enter(self, transport)
         except SuzentError as error:
@@ -124,7 +124,16 @@ class DeviceLink:
         """Close with 1001, once listening has stopped."""
         self._close(errors.CLOSE_GOING_AWAY, "the gateway is stopping")
 
-    def _silent(self) -> None:
+    def _after(self, seconds: float) -> asyncio.TimerHandle:
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
+        return loop.call_at(due, self._silent, due)
+
+    def _silent(self, due: float) -> None:
+        if asyncio.get_running_loop().time() - due > LATE_LOOP_SECONDS:
+            # The loop itself stood still: a first frame that came meanwhile has not been read yet.
+            self._silence = self._after(LATE_LOOP_SECONDS)
+            return
         if self._session is None and self._pending is None and self._handshake is None:
             self._refuse(
                 SuzentError("handshake_timeout", f"No frame came within {self._limits.handshake_timeout:g} s.")

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from ..protocol.limits import Limits
 from .transport import Transport
 
-_LATE_LOOP_SECONDS = 1.0
+#: A timer that fires this much late says that the loop stood still, not that the other side did.
+LATE_LOOP_SECONDS = 1.0
 
 
 class Liveness:
@@ -70,9 +71,9 @@ class Liveness:
 
     def _check(self, due: float) -> None:
         now = self._loop.time()
-        if now - due > _LATE_LOOP_SECONDS:
+        if now - due > LATE_LOOP_SECONDS:
             # The loop itself stood still: what the device sent meanwhile has not been read yet.
-            self._schedule(min(_LATE_LOOP_SECONDS, self._limits.ping_timeout), self._check)
+            self._schedule(min(LATE_LOOP_SECONDS, self._limits.ping_timeout), self._check)
             return
         if self._written_at is not None:
             if self._transport.received_at >= self._written_at:

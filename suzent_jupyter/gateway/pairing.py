@@ -102,7 +102,7 @@ class Pairing:
         self._limits = limits
         self._changes = changes
         self._waiting: dict[str, Pending] = {}
-        self._ended: OrderedDict[str, str] = OrderedDict()
+        self._ended: OrderedDict[str, tuple[str, str | None]] = OrderedDict()
 
     def add(self, entry: Pending) -> None:
         """Let an entry wait: gives it its code and starts its time.
@@ -143,13 +143,13 @@ class Pairing:
         wanted = code.strip().upper()
         entry = self._waiting.get(wanted)
         # Whoever enters the exact code of a device that belongs to nobody yet stands before it.
-        if entry is not None and (entry.account is None or entry.account == principal.account):
+        if entry is not None and entry.account in (None, principal.account):
             if entry.deciding:
                 raise SuzentError("code_used", f"The code {wanted} is being answered already.")
             return entry
-        ended = self._ended.get(wanted)
-        if ended is not None:
-            error_code, message = _ENDED[ended]
+        how, account = self._ended.get(wanted, ("", None))
+        if how and account in (None, principal.account):
+            error_code, message = _ENDED[how]
             raise SuzentError(error_code, message.format(code=wanted))
         raise SuzentError("code_unknown", f"No device waits with the code '{wanted[:16]}'.")
 
@@ -170,7 +170,7 @@ class Pairing:
             return False
         if entry.timer is not None:
             entry.timer.cancel()
-        self._ended[entry.code] = how
+        self._ended[entry.code] = how, entry.account
         while len(self._ended) > self._limits.codes_remembered:
             self._ended.popitem(last=False)
         self._tell("removed", entry)

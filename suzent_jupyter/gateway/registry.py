@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 
 from ..protocol.errors import SuzentError
@@ -63,6 +64,8 @@ class Registry:
     def find(self, principal: Principal, reference: str) -> NodeSession:
         """Return the node a caller means: by id, by name (casefolded), or by a unique id prefix from 4 characters.
 
+        A device chooses its name, so one that is also the beginning of another's id decides nothing.
+
         Raises
         ------
         SuzentError
@@ -71,20 +74,17 @@ class Registry:
         session = self._by_id.get(reference)
         if session is not None and self.may_see(principal, session):
             return session
-        matches = [
-            session
-            for node_id in self._by_name.get(reference.strip().casefold(), ())
-            if self.may_see(principal, session := self._by_id[node_id])
-        ]
-        if not matches and len(reference) >= _SHORTEST_PREFIX:
-            matches = [session for session in self.visible(principal) if session.node_id.startswith(reference)]
+        ids = set(self._by_name.get(unicodedata.normalize("NFC", reference.strip()).casefold(), ()))
+        if len(reference) >= _SHORTEST_PREFIX:
+            ids.update(node_id for node_id in self._by_id if node_id.startswith(reference))
+        matches = [session for node_id in ids if self.may_see(principal, session := self._by_id[node_id])]
         if not matches:
             raise SuzentError("node_not_found", f"Node '{reference[:64]}' not found among the connected nodes.")
         if len(matches) > 1:
-            ids = sorted(session.node_id for session in matches)
+            named = sorted(session.node_id for session in matches)
             raise SuzentError(
                 "node_ambiguous",
-                f"'{reference[:64]}' fits {len(matches)} nodes: {', '.join(ids[:10])}.",
-                details={"ids": ids},
+                f"'{reference[:64]}' fits {len(matches)} nodes: {', '.join(named[:10])}.",
+                details={"ids": named},
             )
         return matches[0]

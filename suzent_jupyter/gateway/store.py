@@ -71,6 +71,7 @@ class Store:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._data_version = 0
+        self._closed = False
 
     async def open(self, load: Callable[[sa.Connection], T]) -> T | None:
         """Open the file and return what ``load`` reads from it, or None (then :attr:`problem` says why)."""
@@ -81,6 +82,7 @@ class Store:
 
     async def close(self) -> None:
         """Finish every job and close the file."""
+        self._closed = True
         if self._thread is not None:
             self._jobs.put(None)
             await asyncio.get_running_loop().run_in_executor(None, self._thread.join, 5)
@@ -91,8 +93,11 @@ class Store:
         Raises
         ------
         SuzentError
-            ``store_unreadable`` when the file could not be opened, ``store_failed`` when the commit failed.
+            ``store_unreadable`` when the file could not be opened, ``stopping`` after :meth:`close`; the future may
+            end with ``store_failed``.
         """
+        if self._closed:
+            raise _stopping()
         if self.problem:
             raise SuzentError("store_unreadable", f"Nothing can be kept: {self.problem}")
         job = _Job(work, Future())
@@ -115,9 +120,9 @@ class Store:
             self.problem = f"{self.path}: {_first_line(error)}"
             log.error("The gateway's database can't be used and is left as it is. %s", self.problem)
             opened.set_result(None)
-            self._drain()
             if engine is not None:
                 engine.dispose()
+            self._refuse(SuzentError("store_unreadable", f"Nothing can be kept: {self.problem}"))
             return
         opened.set_result(loaded)
         try:
@@ -185,6 +190,8 @@ class Store:
             self._look_for_foreign_changes(connection)
 
     def _commit(self, connection: sa.Connection, jobs: list[_Job]) -> None:
+        # From here on a job can't be given up any more: it is done or it fails.
+        jobs = [job for job in jobs if job.future.set_running_or_notify_cancel()]
         answers: list[tuple[_Job, Any]] = []
         try:
             with connection.begin():
@@ -204,8 +211,7 @@ class Store:
                     job.future.set_exception(_failed(error))
             return
         for job, answer in answers:
-            if not job.future.cancelled():
-                job.future.set_result(answer)
+            job.future.set_result(answer)
 
     def _look_for_foreign_changes(self, connection: sa.Connection) -> None:
         try:
@@ -223,31 +229,46 @@ class Store:
         version: int = connection.connection.cursor().execute("PRAGMA data_version").fetchone()[0]
         return version
 
+    def _refuse(self, error: SuzentError) -> None:
+        """Answer jobs that slipped in while the file was being opened, until the store is closed."""
+        while (job := self._jobs.get()) is not None:
+            if job.future.set_running_or_notify_cancel():
+                job.future.set_exception(error)
+
     def _drain(self) -> None:
         while True:
             try:
                 job = self._jobs.get_nowait()
             except queue.Empty:
                 return
-            if job is not None:
-                job.future.set_exception(SuzentError("stopping", "The gateway is stopping; nothing was changed."))
+            if job is not None and job.future.set_running_or_notify_cancel():
+                job.future.set_exception(_stopping())
 
 
 def _check_readable(path: Path) -> None:
     """Raise unless the file is a sound database of ours; without writing a byte to it."""
     from . import schema
 
-    connection = sqlite3.connect(f"file:{path.as_posix().replace('?', '%3f').replace('#', '%23')}?mode=rw", uri=True)
+    location = f"file:{path.as_posix().replace('?', '%3f').replace('#', '%23')}"
+    try:
+        _check(location + "?mode=ro", schema)
+    except sqlite3.OperationalError:
+        # After a crash there may be a journal that only a writer can play back; it belongs to the file.
+        _check(location + "?mode=rw", schema)
+
+
+def _check(location: str, schema: Any) -> None:
+    connection = sqlite3.connect(location, uri=True)
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")}
+        if tables and not (version and tables.issuperset(schema.metadata.tables)):
+            raise RuntimeError("it is the database of another program")
         if version > schema.SCHEMA_VERSION:
             raise RuntimeError(f"it was written by a newer version (schema {version})")
         sound = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if sound != "ok":
             raise RuntimeError(f"it is damaged ({sound.splitlines()[0]})")
-        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")}
-        if tables and "devices" not in tables:
-            raise RuntimeError("it is the database of another program")
     finally:
         connection.close()
 
@@ -267,6 +288,10 @@ def on_network_file_system(path: Path) -> bool:
         default=None,
     )
     return best is not None and best.fstype.casefold().startswith(_NETWORK_FILE_SYSTEMS)
+
+
+def _stopping() -> SuzentError:
+    return SuzentError("stopping", "The gateway is stopping; nothing was changed.")
 
 
 def _failed(error: BaseException) -> SuzentError:

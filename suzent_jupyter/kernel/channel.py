@@ -25,7 +25,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 from websockets.protocol import State
 
-from ..protocol.errors import CLOSE_SLOW_READER
+from ..protocol.errors import CLOSE_REFUSED, CLOSE_REVOKED
 from ..protocol.limits import Limits
 from . import wire
 from .errors import CallTimeout, ConnectionLost, KernelError, Unauthorized, Unreachable, from_body
@@ -178,11 +178,15 @@ class Channel:
         """Whether the socket is open right now."""
         return self._up
 
+    def stop(self) -> None:
+        """Ask the thread to end, without waiting for it."""
+        self._closed = True
+        self._notify()
+
     def close(self) -> None:
         """Close the socket and end the thread; calls under way fail."""
-        self._closed = True
         thread = self._thread
-        self._notify()
+        self.stop()
         if thread is not None and thread is not threading.current_thread():
             thread.join(2)
         atexit.unregister(self.close)
@@ -267,8 +271,7 @@ class Channel:
                     pause = min(pause * 2, BACKOFF[1])
                     continue
                 pause = BACKOFF[0]
-                if await self._serve(socket) == CLOSE_SLOW_READER:
-                    continue
+                await self._serve(socket)
                 self._lost_at = time.monotonic()
                 await asyncio.sleep(0.05)  # a gateway that accepts and hangs up must not make this spin
         finally:
@@ -331,7 +334,7 @@ class Channel:
             ) from None
         except (OSError, InvalidHandshake, InvalidURI, ConnectionClosed, msgspec.DecodeError) as error:
             code = error.rcvd.code if isinstance(error, ConnectionClosed) and error.rcvd else None
-            if code is not None and code in (1008, 4003):
+            if code is not None and code in (CLOSE_REFUSED, CLOSE_REVOKED):
                 raise refused(target, code) from None
             raise unreachable(target, error) from None
         finally:
@@ -347,8 +350,8 @@ class Channel:
             pass
         self._up = True
 
-    async def _serve(self, socket: ClientConnection) -> int | None:
-        """Read and write until the socket closes; return its close code."""
+    async def _serve(self, socket: ClientConnection) -> None:
+        """Read and write until the socket closes, for whatever reason: the next one subscribes again."""
         assert self._wake is not None
         self._seqs.clear()
         if self._listeners:
@@ -358,8 +361,8 @@ class Channel:
         try:
             while True:
                 self._receive(await socket.recv(decode=False))
-        except ConnectionClosed as closed:
-            return closed.rcvd.code if closed.rcvd else None
+        except ConnectionClosed:
+            pass
         finally:
             self._up = False
             writer.cancel()

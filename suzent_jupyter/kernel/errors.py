@@ -8,7 +8,8 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ERRORS, SuzentError
-from .plain import clean_lines, one_line
+from ..protocol.text import clean_lines
+from .plain import one_line
 
 if TYPE_CHECKING:
     from .results import Result

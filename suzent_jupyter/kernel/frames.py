@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ..protocol.text import clean_lines
 from .errors import ContentError
-from .plain import clean_lines, one_line
+from .plain import one_line
 from .results import Binary
 
 if TYPE_CHECKING:

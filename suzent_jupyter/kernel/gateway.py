@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -108,7 +109,10 @@ class Gateway:
     def _channel(self) -> Channel:
         from .channel import Channel
 
-        return Channel(self._locator)
+        channel = Channel(self._locator)
+        # Running `gw = connect()` again in a notebook must not leave the old one's thread and socket behind.
+        weakref.finalize(self, channel.stop).atexit = False
+        return channel
 
     @cached_property
     def _mirror(self) -> Mirror:

@@ -47,8 +47,9 @@ class SuzentMagics(Magics):  # type: ignore[misc]
         return self._gateway
 
     def use(self, url: str | None, token: str | None) -> Gateway:
-        """Use another gateway from now on."""
+        """Use another gateway from now on, if it answers."""
         new = connect(url, token)
+        new.records("pending")
         if self._gateway is not None:
             self._gateway.close()
         self._gateway = new

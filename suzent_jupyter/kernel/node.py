@@ -8,9 +8,10 @@ from html import escape
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
+from ..protocol.text import clean_lines
 from .errors import UnknownCommand
 from .frames import parameter_types, parameters
-from .plain import clean_lines, one_line
+from .plain import one_line
 from .results import Result
 
 if TYPE_CHECKING:

@@ -2,31 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-# Whole escape sequences (ECMA-48 CSI, then OSC and the other string controls) first, so that no "[31m" stays behind.
-_ESCAPES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
-)
-# Control, bidirectional, invisible and tag characters and surrogates; the joiners
-# U+200C and U+200D stay (emoji, Persian).
-_CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u0600-\u0605\u061c\u06dd\u070f\u180e\u200b\u200e\u200f\u202a-\u202e"
-    "\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\ue000-\uf8ff\U000e0000-\U000e0fff]"
-)
-_BREAKS = re.compile("\r\n?|[\u2028\u2029\x85]")
-
-
-def clean_lines(text: str, limit: int | None = None) -> str:
-    """Return ``text`` with line ends as ``\\n`` and everything unprintable gone, at most ``limit`` characters."""
-    if text.isascii() and text.isprintable():
-        cleaned = text
-    else:
-        cleaned = _CONTROLS.sub("", _ESCAPES.sub("", _BREAKS.sub("\n", text)))
-    if limit is not None and len(cleaned) > limit:
-        return cleaned[: limit - 1] + "…"
-    return cleaned
+from ..protocol.text import clean_lines
 
 
 def one_line(value: Any, limit: int | None = 200) -> str:

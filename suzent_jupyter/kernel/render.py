@@ -16,7 +16,7 @@ import re
 from html import unescape
 from urllib.parse import quote, urlsplit
 
-from .plain import clean_lines
+from ..protocol.text import clean_lines
 
 _FENCE = re.compile(r"^[ ]*(?P<fence>`{3,}|~{3,})[ ]*(?P<info>[^`]*)$")
 _LIST_ITEM = re.compile(r"^ {0,3}([-+*]|\d{1,9}[.)])( |$)")

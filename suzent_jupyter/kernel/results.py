@@ -11,9 +11,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..protocol.text import clean_lines
 from . import wire
 from .errors import CapabilityFailed, ContentError
-from .plain import clean_lines, human_bytes, one_line
+from .plain import human_bytes, one_line
 from .sniff import IMAGES, shown_as, suffix
 
 if TYPE_CHECKING:
@@ -87,10 +88,9 @@ class Result:
 
     def __init__(self, frame: wire.Incoming, node: str, command: str, seconds: float) -> None:
         self.success = frame.success
-        error = frame.error
-        self.error: str | None = (
-            None if frame.success else clean_lines(str(error or "The device gave no reason."), 2000)
-        )
+        self._reason = frame.error
+        reason = str(frame.error or "The device gave no reason.")
+        self.error: str | None = None if frame.success else clean_lines(reason, 2000)
         self.node = node
         self.command = command
         self.seconds = seconds
@@ -102,9 +102,9 @@ class Result:
         """The result as the JSON bytes that came."""
         return bytes(self._raw)
 
-    def read(self) -> Any:
-        """Return the result's JSON as it came, binary parts as base64."""
-        return wire.decode(self._raw)
+    def body(self) -> dict[str, Any]:
+        """Return ``{"success", "result", "error"}`` as it came, binary parts as base64."""
+        return {"success": self.success, "result": wire.decode(self._raw), "error": self._reason}
 
     @property
     def data(self) -> Any:

@@ -10,7 +10,8 @@ import base64
 from html import escape
 from typing import Any
 
-from .plain import clean_lines, human_bytes, one_line
+from ..protocol.text import clean_lines
+from .plain import human_bytes, one_line
 from .results import JSON_BYTES, MEDIA_BYTES, TEXT_CHARS, Binary, Result, pretty, summarised
 from .sniff import IMAGES, shown_as
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .limits import Limits
 from .text import clean_tags, clean_text
+from .wire import is_shallow
 
 #: Names of parameter types in ``params_schema`` and the JSON Schema type each stands for.
 TYPE_NAMES: dict[str, str] = {
@@ -206,23 +207,14 @@ def _well_formed(key: str, part: Any) -> bool:
     if key == "required":
         return isinstance(part, list) and all(isinstance(name, str) for name in part)
     if key in ("enum", "examples"):
-        return isinstance(part, list) and bool(part) and _is_shallow(part)
+        return isinstance(part, list) and bool(part) and is_shallow(part, _SCHEMA_DEPTH)
     if key in ("const", "default"):
-        return _is_shallow(part)
+        return is_shallow(part, _SCHEMA_DEPTH)
     if key == "uniqueItems":
         return isinstance(part, bool)
     if key in ("format", "contentEncoding", "contentMediaType"):
         return isinstance(part, str)
     return isinstance(part, int | float) and not isinstance(part, bool) and (key != "multipleOf" or part > 0)
-
-
-def _is_shallow(value: Any, depth: int = 0) -> bool:
-    """Tell whether a value nests no deeper than what writes it on can follow."""
-    if not isinstance(value, list | dict):
-        return True
-    if depth >= _SCHEMA_DEPTH:
-        return False
-    return all(_is_shallow(part, depth + 1) for part in (value.values() if isinstance(value, dict) else value))
 
 
 def read_tags(value: Any, limits: Limits) -> list[str]:

@@ -71,6 +71,8 @@ ERRORS: dict[str, ErrorSpec] = {
     "internal": ErrorSpec(500, False, "A bug in the gateway; the server log has the traceback."),
 }
 
+_UNKNOWN = ErrorSpec(500, False, "")
+
 
 class SuzentError(Exception):
     """A failure that a person or program can act on.
@@ -91,7 +93,7 @@ class SuzentError(Exception):
         self, code: str, message: str, *, hint: str | None = None, details: dict[str, Any] | None = None
     ) -> None:
         super().__init__(message)
-        spec = ERRORS[code]
+        spec = ERRORS.get(code, _UNKNOWN)  # a newer gateway may know more codes
         self.code = code
         self.message = message
         self.hint = spec.hint if hint is None else hint

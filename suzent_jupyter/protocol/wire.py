@@ -119,6 +119,14 @@ def encode(value: Any) -> bytes:
         raise SuzentError("invalid_request", "That is nested too deeply.") from None
 
 
+def is_shallow(value: Any, depth: int) -> bool:
+    """Tell whether a value nests at most ``depth`` lists and objects; pydantic writes no more than some 250."""
+    if not isinstance(value, list | dict):
+        return True
+    parts = value.values() if isinstance(value, dict) else value
+    return depth > 0 and all(is_shallow(part, depth - 1) for part in parts)
+
+
 def ascii_json(data: bytes) -> bytes:
     """Return JSON text with every non-ASCII character escaped.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -137,8 +138,9 @@ def test_nothing_runs_and_nothing_is_fetched(start_jupyter: Callable[..., Jupyte
         assert types <= {"text/plain", "text/html", "text/markdown", "application/json"}
         assert [url for url in asked if urlsplit(url).hostname not in ("127.0.0.1", "localhost", None, "")] == []
         assert dialogs == []
-        text = "".join(str(output) for output in found)
-        assert "\\x1b]8" not in text
+        # ensure_ascii=False: the characters themselves, not the harmless escapes that repr() makes of them.
+        text = json.dumps(found, ensure_ascii=False)
+        assert "\\u001b]8" not in text
         assert "\u202e" not in text
     finally:
         device.done()

@@ -159,7 +159,9 @@ def test_invoke_failures(run: Run, bench: Bench) -> None:
     assert "key=value" in run("node", "invoke", "Lab PC", "echo", "hello", status=2).stderr
     assert "not valid JSON" in run("node", "invoke", "Lab PC", "echo", "--params", "{", status=2).stderr
     assert "Evil <b>" in run("node", "invoke", "Lab PC", "fail", status=1).stderr
-    assert json.loads(run("node", "invoke", "Lab PC", "fail", "--json", status=1, check=False).stdout or "{}") != {}
+    assert json.loads(run("node", "invoke", "Lab PC", "fail", "--json", status=1).stdout) == {
+        "success": False, "result": None, "error": EVIL,
+    }  # fmt: skip
     assert "jupyter suzent node list" in run("node", "invoke", "nobody", "echo", status=1).stderr
     assert "camera.snap" in run("node", "invoke", "Lab PC", "nope", status=1).stderr
     assert "greater than 0" in run("node", "invoke", "Lab PC", "echo", "--timeout", "0", status=1).stderr
@@ -198,8 +200,8 @@ def test_settings_tokens_and_audit(run: Run, bench: Bench, gateway: ThreadedGate
     assert len(json.loads(run("audit", "--limit", "2", "--json").stdout)["entries"]) == 2
 
 
-def test_without_a_gateway(run: Run) -> None:
-    error = run("node", "list", status=1, env={"SUZENT_BASE_URL": ""}).stderr
+def test_without_a_gateway(run: Run, tmp_path: Path) -> None:
+    error = run("node", "list", status=1, env={"SUZENT_BASE_URL": "", "JUPYTER_RUNTIME_DIR": str(tmp_path)}).stderr
     assert "jupyter suzent gateway" in error
     error = run("node", "list", status=1, env={"SUZENT_BASE_URL": "http://suzent:szt_secret@127.0.0.1:9"}).stderr
     assert "not running" in error

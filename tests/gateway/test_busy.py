@@ -76,9 +76,7 @@ async def test_a_device_that_stops_reading_costs_its_callers_their_deadline_and_
                 await asyncio.sleep(0)
 
         watching = asyncio.create_task(watch())
-        calls = [
-            asyncio.create_task(invoke(http, "Frozen", params={"photo": "x" * mib}, timeout=1)) for _ in range(40)
-        ]
+        calls = [asyncio.create_task(invoke(http, "Frozen", params={"photo": "x" * mib}, timeout=1)) for _ in range(40)]
         # Another device's calls go through meanwhile.
         assert (await asyncio.wait_for(invoke(http, "Lively", params={"a": 1}), 10)).json()["result"] == {"a": 1}
         answers = await asyncio.wait_for(asyncio.gather(*calls), 20)

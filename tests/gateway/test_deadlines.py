@@ -12,7 +12,9 @@ from support.gateways import ThreadedGateway
 from support.running import sync, until
 
 
-@pytest.mark.parametrize(("timeout", "armed"), [(None, 30.0), (125, 125.0), (0.5, 0.5), (10_000, 600.0), (1e308, 600.0)])
+@pytest.mark.parametrize(
+    ("timeout", "armed"), [(None, 30.0), (125, 125.0), (0.5, 0.5), (10_000, 600.0), (1e308, 600.0)]
+)
 @sync
 async def test_the_callers_timeout_is_the_one_armed_and_sent(
     gateway: ThreadedGateway, timeout: Any, armed: float
@@ -33,9 +35,7 @@ async def test_the_callers_timeout_is_the_one_armed_and_sent(
 async def test_timeouts_that_are_none_are_refused(gateway: ThreadedGateway, raw: str) -> None:
     async with BareDevice(gateway.node_url) as device, gateway.http() as http:
         await gateway.pair(device)
-        answer = await http.post(
-            "/nodes/MyPhone/invoke", content='{"command":"echo","timeout":%s}' % raw
-        )
+        answer = await http.post("/nodes/MyPhone/invoke", content='{"command":"echo","timeout":%s}' % raw)
         assert error_of(answer) in ((422, "invalid_timeout"), (422, "invalid_request"))
         assert "invalid_timeout" in answer.text or "out of range" in answer.text
 

@@ -172,5 +172,7 @@ async def test_devices_of_one_name_are_two_devices(gateway: ThreadedGateway) -> 
         await one.ws.close()
         await until(lambda: len(gateway.service.gateway.registry) == 1)
         assert (await invoke(http, "twin")).json()["result"] == "two"
-        connected = {each["device_id"]: each["connected"] for each in (await http.get("/nodes/devices")).json()["devices"]}
+        connected = {
+            each["device_id"]: each["connected"] for each in (await http.get("/nodes/devices")).json()["devices"]
+        }
         assert connected == {one.node_id: False, two.node_id: True}

@@ -30,9 +30,7 @@ class StrictDevice(BareDevice):
         self.seen: list[dict[str, Any]] = []
 
     async def __aenter__(self) -> StrictDevice:
-        self.ws = await websockets.connect(
-            self.url, compression=None, max_size=self.max_size, ping_interval=None
-        )
+        self.ws = await websockets.connect(self.url, compression=None, max_size=self.max_size, ping_interval=None)
         await self.send(self.hello)
         return self
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import websockets
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from support.calls import invoke
 from support.client import BareClient
 from support.device import BareDevice
 from support.gateways import ThreadedGateway
+from support.waiting import wait_for
 
 scalars = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
@@ -29,7 +30,9 @@ json_values = st.recursive(
 )
 typed = st.builds(
     lambda kind, rest: {**rest, "type": kind},
-    st.sampled_from(["connect", "result", "progress", "event", "update", "pong", "ping", "cancel", "subscribe", "invoke"]),
+    st.sampled_from(
+        ["connect", "result", "progress", "event", "update", "pong", "ping", "cancel", "subscribe", "invoke"]
+    ),
     st.dictionaries(keys, json_values, max_size=6),
 )
 frames = st.one_of(
@@ -38,31 +41,20 @@ frames = st.one_of(
     st.text(max_size=40).filter(lambda text: not any(0xD800 <= ord(char) < 0xE000 for char in text)),
     st.binary(max_size=40),
 )
-batches = st.lists(frames, min_size=60, max_size=80)
-quick = settings(
-    max_examples=70,
-    deadline=None,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
-
-
-@pytest.fixture
-def quiet_gateway(gateway: ThreadedGateway, caplog: pytest.LogCaptureFixture) -> Any:
-    caplog.set_level(logging.WARNING)
-    yield gateway
-    errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-    assert errors == []
-
-
-async def still_serves(gateway: ThreadedGateway) -> None:
-    async with BareDevice(gateway.node_url, "Sane") as device, gateway.http() as http:
-        await gateway.pair(device)
-        device.answer()
-        assert (await invoke(http, device.node_id, params={"a": 1})).json()["result"] == {"a": 1}
+batches = st.lists(frames, min_size=65, max_size=70)
 
 
 async def send_all(ws: Any, batch: list[str | bytes]) -> int:
+    """Send while reading all that comes back; return how many frames went out before the other side closed."""
+
+    async def read() -> None:
+        try:
+            async for _ in ws:
+                pass
+        except websockets.ConnectionClosed:
+            pass
+
+    reading = asyncio.create_task(read())
     sent = 0
     try:
         for frame in batch:
@@ -72,94 +64,99 @@ async def send_all(ws: Any, batch: list[str | bytes]) -> int:
             await (await ws.ping())  # all of it has been handled when the pong is here
     except websockets.ConnectionClosed:
         pass
+    reading.cancel()
     return sent
 
 
-def drive(gateway: ThreadedGateway, work: Any) -> int:
-    """Run ``work(batch)`` for many batches; return how many frames were sent."""
+async def as_first_frames(gateway: ThreadedGateway, batch: list[str | bytes]) -> int:
+    async def one(frame: str | bytes) -> int:
+        async with websockets.connect(gateway.node_url, compression=None, ping_interval=None) as ws:
+            return await send_all(ws, [frame])
+
     total = 0
-
-    @seed(20)
-    @quick
-    @given(batches)
-    def one(batch: list[str | bytes]) -> None:
-        nonlocal total
-        total += asyncio.run(work(batch))
-
-    one()
-    asyncio.run(still_serves(gateway))
+    for start in range(0, len(batch), 20):
+        total += sum(await asyncio.gather(*(one(frame) for frame in batch[start : start + 20])))
     return total
 
 
-def test_random_frames_of_a_connected_device(quiet_gateway: ThreadedGateway) -> None:
-    gateway = quiet_gateway
-    pairing = BareDevice(gateway.node_url, "Fuzz", features=["cancel", "progress", "update"])
+async def as_waiting_device(gateway: ThreadedGateway, batch: list[str | bytes]) -> int:
+    async with BareDevice(gateway.node_url, "Waits") as device:
+        await device.code()
+        sent = await send_all(device.ws, batch)
+        assert sent == len(batch)
+        return sent
 
-    async def pair() -> str:
+
+async def as_connected_device(gateway: ThreadedGateway, hello: dict[str, Any], batch: list[str | bytes]) -> int:
+    gateway.call(gateway.service.gateway._replacements.clear)
+    async with (
+        websockets.connect(gateway.node_url, compression=None, ping_interval=None) as ws,
+        BareClient(gateway) as client,
+    ):
+        await ws.send(json.dumps(hello))
+        assert json.loads(await ws.recv())["type"] == "connected"
+        await client.send(type="subscribe", topics=["nodes", "pending", "events", "audit", "devices"])
+        await client.send(type="invoke", id="1", node="Fuzz", command="echo", params={}, timeout=20)
+        request_id = json.loads(await ws.recv())["request_id"]
+        mine = [
+            frame.replace('"request_id": "1"', f'"request_id": "{request_id}"') if isinstance(frame, str) else frame
+            for frame in batch
+        ]
+        sent = await send_all(ws, mine)
+        assert sent == len(batch)  # a connected device is never closed for what it says
+        return sent
+
+
+async def as_client(gateway: ThreadedGateway, batch: list[str | bytes]) -> int:
+    async with BareClient(gateway) as client:
+        sent = await send_all(client.ws, batch)
+        assert sent == len(batch)
+        return sent
+
+
+def test_ten_thousand_random_frames(gateway: ThreadedGateway, caplog: pytest.LogCaptureFixture) -> None:
+    pairing = BareDevice(gateway.node_url, "Fuzz", features=["cancel", "progress", "update"])
+    total = 0
+
+    async def pair() -> dict[str, Any]:
         async with pairing:
             await gateway.pair(pairing)
-        return pairing.token
+        return {**pairing.hello, "device_token": pairing.token}
 
-    token = asyncio.run(pair())
-    hello = {**pairing.hello, "device_token": token}
+    hello = asyncio.run(pair())
 
-    async def work(batch: list[str | bytes]) -> int:
-        gateway.call(gateway.service.gateway._replacements.clear)
-        async with (
-            websockets.connect(gateway.node_url, compression=None, ping_interval=None) as ws,
-            BareClient(gateway) as client,
-        ):
-            await ws.send(json.dumps(hello))
-            assert json.loads(await ws.recv())["type"] == "connected"
-            await client.send(type="subscribe", topics=["nodes", "pending", "events", "audit", "devices"])
-            await client.send(type="invoke", id="1", node="Fuzz", command="echo", params={}, timeout=20)
-            request_id = json.loads(await ws.recv())["request_id"]
-            batch = [
-                frame.replace('"request_id": "1"', f'"request_id": "{request_id}"') if isinstance(frame, str) else frame
-                for frame in batch
-            ]
-            sent = await send_all(ws, batch)
-            assert sent == len(batch)  # a connected device is never closed for what it says
-            return sent
+    async def everywhere(batch: list[str | bytes]) -> int:
+        counts = await asyncio.gather(
+            as_first_frames(gateway, batch),
+            as_waiting_device(gateway, batch),
+            as_connected_device(gateway, hello, batch),
+            as_client(gateway, batch),
+        )
+        return sum(counts)
 
-    assert drive(gateway, work) >= 3000
+    @seed(20)
+    @settings(
+        max_examples=40,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(batches)
+    def one(batch: list[str | bytes]) -> None:
+        nonlocal total
+        total += asyncio.run(everywhere(batch))
 
+    one()
+    assert total >= 10_000
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
-def test_random_first_frames(quiet_gateway: ThreadedGateway) -> None:
-    gateway = quiet_gateway
+    async def still_serves() -> None:
+        async with BareDevice(gateway.node_url, "Sane") as device, gateway.http() as http:
+            await gateway.pair(device)
+            device.answer()
+            assert (await invoke(http, device.node_id, params={"a": 1})).json()["result"] == {"a": 1}
 
-    async def one(frame: str | bytes) -> int:
-        async with websockets.connect(gateway.node_url, compression=None, ping_interval=None) as ws:
-            return await send_all(ws, [frame, frame])
-
-    async def work(batch: list[str | bytes]) -> int:
-        return sum(await asyncio.gather(*(one(frame) for frame in batch[:25])))
-
-    assert drive(gateway, work) >= 1500
+    asyncio.run(still_serves())
     hub = gateway.service.gateway
-    assert (len(hub.pairing), len(hub.sockets), len(hub.registry)) == (0, 0, 0)
-
-
-def test_random_frames_of_a_waiting_device(quiet_gateway: ThreadedGateway) -> None:
-    gateway = quiet_gateway
-
-    async def work(batch: list[str | bytes]) -> int:
-        async with BareDevice(gateway.node_url, "Waits") as device:
-            await device.code()
-            sent = await send_all(device.ws, batch)
-            assert sent == len(batch)
-            return sent
-
-    assert drive(gateway, work) >= 3000
-
-
-def test_random_frames_of_a_client(quiet_gateway: ThreadedGateway) -> None:
-    gateway = quiet_gateway
-
-    async def work(batch: list[str | bytes]) -> int:
-        async with BareClient(gateway) as client:
-            sent = await send_all(client.ws, batch)
-            assert sent == len(batch)
-            return sent
-
-    assert drive(gateway, work) >= 3000
+    wait_for(lambda: (len(hub.pairing), len(hub.sockets), len(hub.registry)) == (0, 0, 0))

@@ -26,7 +26,7 @@ from suzent_jupyter.kernel import (
     Unauthorized,
     UnknownCommand,
 )
-from suzent_jupyter.kernel.errors import InvalidParams, Unreachable, UsageError
+from suzent_jupyter.kernel.errors import InvalidParams, Unreachable
 from suzent_jupyter.protocol.errors import SuzentError
 
 from .conftest import PNG, Phone
@@ -315,6 +315,29 @@ def test_a_closed_client_says_so(gw: Gateway, phone: Phone) -> None:
     gw.close()
     with pytest.raises(Unreachable, match="closed"):
         gw.invoke("MyPhone", "echo")
+
+
+def test_a_forgotten_client_ends_its_thread(gateway: ThreadedGateway, phone: Phone) -> None:
+    import gc
+
+    gw = sz.connect(gateway.url, gateway.token)
+    gw._mirror.start()
+    gw.invoke("MyPhone", "echo")
+    thread = gw._channel._thread
+    assert thread is not None
+    assert thread.is_alive()
+    del gw
+    gc.collect()
+    wait_for(lambda: not thread.is_alive())
+
+
+def test_the_mount_of_a_jupyter_server(start_jupyter: Callable[..., Any], make_phone: Callable[..., Phone]) -> None:
+    server = start_jupyter(base_url="/user/a@b/")
+    phone = make_phone(server).approve()
+    with sz.connect(server.mount.replace("://", f"://suzent:{server.token}@")) as gw:
+        assert gw.url == server.mount
+        assert gw.invoke(phone.device.node_id, "echo", {"x": 1}).data == {"x": 1}
+        assert list(gw.nodes.index) == ["MyPhone"]
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from queue import Empty
@@ -119,6 +121,10 @@ many = await asyncio.gather(*(gw.ainvoke("MyPhone", "echo", {"n": n}) for n in r
     assert kernel.finish(request)["ename"] == "KeyboardInterrupt"
     wait_for(lambda: phone.got("cancel"))
     assert kernel.run("%suzent invoke MyPhone echo still=works")["status"] == "ok"
+    # Progress is one display that is written anew.
+    kernel.run("%suzent invoke MyPhone slow")
+    kinds = [output["type"] for output in kernel.outputs if "step" in json.dumps(output)]
+    assert kinds == ["display_data", "update_display_data", "update_display_data"]
     # A failure is one line, and an error to whoever runs the notebook.
     reply = kernel.run("%suzent describe nobody")
     assert (reply["status"], reply["ename"]) == ("error", "NodeNotFound")
@@ -160,3 +166,14 @@ def test_without_a_server(start_kernel: Callable[[], Kernel]) -> None:
     assert reply["ename"] == "NoGateway"
     assert "jupyter suzent gateway" in kernel.text
     assert time.monotonic() - began < 15
+
+
+def test_plain_ipython_without_a_server() -> None:
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "IPython", "--colors=NoColor", "-c", "%load_ext suzent_jupyter\n%suzent"],
+        capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert "No gateway is running. Start one with `jupyter suzent gateway`" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert time.monotonic() - began < 20

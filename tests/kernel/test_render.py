@@ -157,7 +157,7 @@ def test_growing_text_is_safe_at_every_length() -> None:
 
 def test_what_is_harmless_stays() -> None:
     page = hold(
-        "# Title\n\nSome **bold** and *soft* `code` text.\n\n1. one\n2. two\n\n> quoted\n\n| a | b |\n|---|---|\n| 1 | 2 |"
+        "# Title\n\n**bold** and *soft* `code`.\n\n1. one\n2. two\n\n> quoted\n\n| a | b |\n|---|---|\n| 1 | 2 |"
     )[0]
     assert {"h1", "strong", "em", "code", "ol", "li", "blockquote", "table"} <= page.tags
 

@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suzent_jupyter.protocol.errors import SuzentError
-from suzent_jupyter.protocol.wire import ResultFrame, ascii_json, decode, decode_call, decode_frame, encode, encode_ascii
+from suzent_jupyter.protocol.wire import (
+    ResultFrame,
+    ascii_json,
+    decode,
+    decode_call,
+    decode_frame,
+    encode,
+    encode_ascii,
+)
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

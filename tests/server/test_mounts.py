@@ -22,7 +22,10 @@ def test_both_mounts_serve_devices_and_callers(start_jupyter: StartJupyter, base
 
     async def work() -> None:
         mount_ws = server.mount.replace("http", "ws", 1)
-        async with BareDevice(server.node_url, "OnListener") as one, BareDevice(f"{mount_ws}/ws/node", "OnMount") as two:
+        async with (
+            BareDevice(server.node_url, "OnListener") as one,
+            BareDevice(f"{mount_ws}/ws/node", "OnMount") as two,
+        ):
             for device in (one, two):
                 await server.pair(device)
                 device.answer()
