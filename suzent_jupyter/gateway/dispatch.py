@@ -17,7 +17,7 @@ from ..protocol.limits import Limits
 from ..protocol.params import check_params, read_timeout
 from ..protocol.text import clean_text
 from ..protocol.wire import Raw, ResultFrame, decode, encode
-from .audit import Audit
+from .audit import Audit, Row
 from .calls import Call, Outcome
 from .idempotency import Idempotency
 from .principals import Principal
@@ -260,7 +260,7 @@ class Dispatcher:
         detail: dict[str, Any] | None = None,
     ) -> None:
         self._audit.record(
-            Audit.row(
+            Row(
                 principal.account,
                 principal.actor,
                 "invoke",

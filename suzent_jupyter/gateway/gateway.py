@@ -12,12 +12,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from .._version import __version__
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.rest import ApprovedDeviceInfo, AuditEntry, NodeInfo, PairingActionResponse, PendingNodeInfo
 from ..protocol.text import clean_text
-from .audit import Audit
+from .audit import Audit, Row
 from .changes import Changes
 from .clients import ClientLink
 from .clock import now_text
@@ -265,8 +267,8 @@ class Gateway:
 
     async def _approve_device(self, principal: Principal, entry: Pending) -> PairingActionResponse:
         device = entry.link.new_device(principal.account)
-        row = Audit.row(principal.account, principal.actor, "device.approve", node=device.display_name)
-        row["detail"] = {"remote": entry.remote, "commands": device.approved}
+        row = Row(principal.account, principal.actor, "device.approve", node=device.display_name)
+        row.detail = {"remote": entry.remote, "commands": device.approved}
         device, token = await self.adopt(device, row, lambda: self.pairing.end(entry, "used"))
         entry.link.approved(device, token)
         message = f"Approved {device.display_name}."
@@ -276,7 +278,7 @@ class Gateway:
         device = self.devices.find(principal, entry.node_id or "")
         shown = [capability.name for capability in entry.capabilities]
         approved = list(dict.fromkeys([*device.approved, *shown]))
-        row = Audit.row(
+        row = Row(
             principal.account,
             principal.actor,
             "capabilities.approve",
@@ -300,12 +302,12 @@ class Gateway:
         entry.refuse("denied")
         action = "device.deny" if entry.kind == "device" else "capabilities.deny"
         self.audit.record(
-            Audit.row(principal.account, principal.actor, action, node_id=entry.node_id or "", node=entry.display_name)
+            Row(principal.account, principal.actor, action, node_id=entry.node_id or "", node=entry.display_name)
         )
         return PairingActionResponse(success=True, message=f"Denied {entry.display_name}.")
 
     async def adopt(
-        self, device: Device, row: dict[str, Any] | None = None, wanted: Callable[[], bool] = lambda: True
+        self, device: Device, row: Row | None = None, wanted: Callable[[], bool] = lambda: True
     ) -> tuple[Device, str]:
         """Give a new device its id and token and keep it; return both.
 
@@ -322,22 +324,22 @@ class Gateway:
         device.token_hint = token_hint(token)
         device.approved_at = device.last_seen = now_text()
         if row is None:
-            row = Audit.row(device.account, "kernel", "device.adopt", node=device.display_name)
+            row = Row(device.account, "kernel", "device.adopt", node=device.display_name)
         former: list[dict[str, Any]] = []
 
-        def work(connection: sa.Connection) -> list[dict[str, Any]]:
+        def work(connection: sa.Connection) -> list[Row]:
             # Whom it replaces is decided here, one after the other, also when another process shares the file.
             former[:] = _same_installation(connection, device)
             device.device_id = former[0]["device_id"] if former else secrets.token_hex(8)
-            row["node_id"] = device.device_id
+            row.node_id = device.device_id
             _replace_device(connection, device, [asdict(device)])
             return self.audit.insert(connection, [row])
 
         rows = await self.store.run(work)
         if not wanted():
-            gone = {**row, "outcome": "code_gone"}
+            gone = msgspec.structs.replace(row, outcome="code_gone")
 
-            def undo(connection: sa.Connection) -> list[dict[str, Any]]:
+            def undo(connection: sa.Connection) -> list[Row]:
                 _replace_device(connection, device, former, only_if_same=True)
                 return self.audit.insert(connection, [gone])
 
@@ -362,7 +364,7 @@ class Gateway:
         device = self.devices.find(principal, device_id)
         row = self._device_row(principal, "device.revoke", device)
 
-        def work(connection: sa.Connection) -> list[dict[str, Any]]:
+        def work(connection: sa.Connection) -> list[Row]:
             import sqlalchemy as sa
 
             from . import schema
@@ -400,11 +402,11 @@ class Gateway:
             account=principal.account,
             org=principal.org,
         )
-        row = Audit.row(principal.account, principal.actor, "token.create", node=device.display_name)
+        row = Row(principal.account, principal.actor, "token.create", node=device.display_name)
         return await self.adopt(device, row)
 
-    async def _change_device(self, device: Device, changes: dict[str, Any], row: dict[str, Any]) -> None:
-        def work(connection: sa.Connection) -> list[dict[str, Any]]:
+    async def _change_device(self, device: Device, changes: dict[str, Any], row: Row) -> None:
+        def work(connection: sa.Connection) -> list[Row]:
             import sqlalchemy as sa
 
             from . import schema
@@ -446,8 +448,8 @@ class Gateway:
         return device.info(connected=self.registry.by_id(device.device_id) is not None)
 
     @staticmethod
-    def _device_row(principal: Principal, action: str, device: Device) -> dict[str, Any]:
-        return Audit.row(principal.account, principal.actor, action, node_id=device.device_id, node=device.display_name)
+    def _device_row(principal: Principal, action: str, device: Device) -> Row:
+        return Row(principal.account, principal.actor, action, node_id=device.device_id, node=device.display_name)
 
     # -- settings and audit --
 
@@ -462,9 +464,9 @@ class Gateway:
         changes = self.settings.check(changes)
         if not changes:
             return
-        row = Audit.row(principal.account, principal.actor, "config", detail=changes)
+        row = Row(principal.account, principal.actor, "config", detail=changes)
 
-        def work(connection: sa.Connection) -> list[dict[str, Any]]:
+        def work(connection: sa.Connection) -> list[Row]:
             save_settings(connection, changes)
             return self.audit.insert(connection, [row])
 
@@ -509,7 +511,7 @@ class Gateway:
 
     def _note(self, account: str, actor: str, action: str, session: NodeSession) -> None:
         self.audit.record(
-            Audit.row(
+            Row(
                 account,
                 actor,
                 action,

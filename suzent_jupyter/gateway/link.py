@@ -85,7 +85,11 @@ class DeviceLink:
                 self._first_frame(data)
             # A device that waits has nothing to say that could be acted on.
         except SuzentError as error:
-            self._refuse(error)
+            if self._session is None:
+                self._refuse(error)
+            else:
+                # A live node is never closed for what it says, such as an event that can't be written on.
+                log.debug("Frame from %s ignored: %s", self._session.node_id, error)
         except Exception:
             log.exception("A frame from %s could not be handled", self._transport.remote)
             self._close(1011, "internal error")

@@ -43,7 +43,7 @@ audit = sa.Table(
     metadata,
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("at", sa.String, nullable=False),
-    sa.Column("account", sa.String, nullable=False, index=True),
+    sa.Column("account", sa.String, nullable=False),
     sa.Column("actor", sa.String, nullable=False),
     sa.Column("action", sa.String, nullable=False),
     sa.Column("node_id", sa.String, nullable=False),

@@ -6,6 +6,7 @@ import base64
 import binascii
 import hmac
 import ipaddress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tornado.httputil import HTTPHeaders, HTTPServerRequest
@@ -17,20 +18,18 @@ from ..protocol.errors import SuzentError
 if TYPE_CHECKING:
     from .service import GatewayService
 
-_FORWARDING = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "X-Scheme")
-_BROWSER = ("Origin", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest", "Sec-Fetch-User")
+# Spelled as `HTTPHeaders` spells the names it iterates over.
+_FORWARDING = frozenset(["Forwarded", "X-Real-Ip", "X-Scheme"])
 
 
 def has_forwarding_headers(headers: HTTPHeaders) -> bool:
     """Tell whether a proxy stands between: then the peer address says nothing about the sender."""
-    return any(name in headers for name in _FORWARDING) or any(
-        name.lower().startswith("x-forwarded-") for name in headers
-    )
+    return any(name in _FORWARDING or name.startswith("X-Forwarded-") for name in headers)
 
 
 def has_browser_headers(headers: HTTPHeaders) -> bool:
     """Tell whether a web page may have caused the request."""
-    return any(name in headers for name in _BROWSER)
+    return any(name == "Origin" or name.startswith("Sec-Fetch-") for name in headers)
 
 
 def peer_address(request: HTTPServerRequest) -> str:
@@ -39,6 +38,7 @@ def peer_address(request: HTTPServerRequest) -> str:
     return str(address[0]) if isinstance(address, tuple) and address else ""
 
 
+@lru_cache(maxsize=256)
 def is_loopback(address: str) -> bool:
     """Tell whether an address is this machine's; a Unix socket's (``""``) is."""
     if not address:

@@ -39,8 +39,9 @@ async def jupyter_principal(handler: Any, service: GatewayService, route: Route)
         ``unauthorized`` or ``forbidden``.
     """
     service.check_running()
-    token = find_token(handler.request.headers)
-    if token is not None or route.authority is Authority.NONE:
+    nobody = route.authority is Authority.NONE  # whatever comes along: a device may show a token that is dead by now
+    token = None if nobody else find_token(handler.request.headers)
+    if nobody or token is not None:
         CallContext.set(CallContext.JUPYTER_HANDLER, handler)
         if not handler.check_host():
             raise SuzentError("forbidden", "This server does not answer to that host name.")
@@ -52,7 +53,9 @@ async def jupyter_principal(handler: Any, service: GatewayService, route: Route)
     try:
         await JupyterHandler.prepare(handler, _redirect_to_login=False)
     except web.HTTPError as error:
-        raise SuzentError("forbidden", error.log_message or "The server refused this request.") from None
+        # Jupyter checks XSRF also of those it does not know; that they are unknown says more.
+        if getattr(handler, "_jupyter_current_user", NOBODY) is not None:
+            raise SuzentError("forbidden", error.log_message or "The server refused this request.") from None
     user = handler.current_user
     if user is None:
         raise SuzentError("unauthorized", "Log in to the Jupyter server, or send a token.")

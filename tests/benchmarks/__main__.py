@@ -100,7 +100,7 @@ async def invoke() -> None:
             asyncio.create_task(echo_device(f"ws://127.0.0.1:{relay_port}/ws", None, lambda frame: None)),
             await gate.device(device_id, token),
         ]
-        targets = ((relay_port, "/invoke", ""), (gate.port, f"/nodes/{device_id}/invoke", gate.token))
+        targets = ((relay_port, "/invoke", gate.token), (gate.port, f"/nodes/{device_id}/invoke", gate.token))
         for label, size in (("64 B", 64), ("100 KB", 100_000), ("1 MB", 1_000_000)):
             for flights in (1, 16, 64):
                 rounds = []
@@ -141,7 +141,7 @@ async def client() -> None:
             for flights in (1, 64):
                 rounds = []
                 for _ in range(ROUNDS):
-                    clients = [await LeanClient(relay_port, "/invoke").open() for _ in range(flights)]
+                    clients = [await LeanClient(relay_port, "/invoke", gate.token).open() for _ in range(flights)]
                     floor, _p50 = await rate(clients, body(size), SECONDS)
                     for each in clients:
                         each.close()

@@ -197,7 +197,7 @@ async def test_a_result_that_is_no_json_fails_that_call_only(gateway: ThreadedGa
 async def check_bad(http: Any, device: BareDevice, fields: str) -> None:
     call = asyncio.create_task(invoke(http, "MyPhone"))
     frame = await device.recv("invoke")
-    await device.send('{"type":"result","request_id":"%s",%s}' % (frame["request_id"], fields))
+    await device.send('{{"type":"result","request_id":"{}",{}}}'.format(frame["request_id"], fields))
     assert error_of(await call) == (502, "bad_answer")
     device.answer()
     assert (await invoke(http, "MyPhone", params={"a": 1})).json()["result"] == {"a": 1}

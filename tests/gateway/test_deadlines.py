@@ -35,7 +35,7 @@ async def test_the_callers_timeout_is_the_one_armed_and_sent(
 async def test_timeouts_that_are_none_are_refused(gateway: ThreadedGateway, raw: str) -> None:
     async with BareDevice(gateway.node_url) as device, gateway.http() as http:
         await gateway.pair(device)
-        answer = await http.post("/nodes/MyPhone/invoke", content='{"command":"echo","timeout":%s}' % raw)
+        answer = await http.post("/nodes/MyPhone/invoke", content=f'{{"command":"echo","timeout":{raw}}}')
         assert error_of(answer) in ((422, "invalid_timeout"), (422, "invalid_request"))
         assert "invalid_timeout" in answer.text or "out of range" in answer.text
 
@@ -45,7 +45,7 @@ async def test_timeouts_that_are_none_are_refused(gateway: ThreadedGateway, raw:
 async def test_timeouts_that_are_no_json_are_bad_json(gateway: ThreadedGateway, raw: str) -> None:
     async with BareDevice(gateway.node_url) as device, gateway.http() as http:
         await gateway.pair(device)
-        answer = await http.post("/nodes/MyPhone/invoke", content='{"command":"echo","timeout":%s}' % raw)
+        answer = await http.post("/nodes/MyPhone/invoke", content=f'{{"command":"echo","timeout":{raw}}}')
         assert error_of(answer) == (400, "bad_json")
 
 

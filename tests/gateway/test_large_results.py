@@ -15,7 +15,7 @@ MIB = 2**20
 
 async def answer_with(device: BareDevice, size: int) -> None:
     frame = await device.recv("invoke")
-    head = '{"type":"result","request_id":"%s","success":true,"result":"' % frame["request_id"]
+    head = '{{"type":"result","request_id":"{}","success":true,"result":"'.format(frame["request_id"])
     await device.send(head + "x" * size + '"}')
 
 

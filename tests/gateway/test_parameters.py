@@ -92,7 +92,7 @@ def nested(depth: int) -> str:
 )
 @sync
 async def test_a_hostile_input_schema_breaks_neither_connect_nor_call(gateway: ThreadedGateway, schema: str) -> None:
-    hello = '{"type":"connect","display_name":"Evil","capabilities":[{"name":"go","input_schema":%s}]}' % schema
+    hello = f'{{"type":"connect","display_name":"Evil","capabilities":[{{"name":"go","input_schema":{schema}}}]}}'
     async with BareDeviceOf(gateway.node_url, hello) as evil, gateway.http() as http:
         await gateway.pair(evil)
         evil.answer()
@@ -114,7 +114,7 @@ class BareDeviceOf(BareDevice):
 @sync
 async def test_a_first_frame_nested_10_000_deep_is_refused_and_leaves_no_trace(gateway: ThreadedGateway) -> None:
     schema = '{"items":' * 10_000 + "{}" + "}" * 10_000
-    hello = '{"type":"connect","display_name":"Deep","capabilities":[{"name":"go","input_schema":%s}]}' % schema
+    hello = f'{{"type":"connect","display_name":"Deep","capabilities":[{{"name":"go","input_schema":{schema}}}]}}'
     async with BareDeviceOf(gateway.node_url, hello) as device:
         code, reason = await device.closed()
         assert code in (1002, 1009), reason

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import websockets
+from support.calls import store_loaded
 from support.device import BareDevice
 from support.zygote import ForkedGateway, Zygote
 
@@ -56,6 +57,7 @@ async def until_killed(gateway: ForkedGateway, book: Book, delay: float) -> None
 
 
 async def check(gateway: ForkedGateway, book: Book) -> None:
+    await store_loaded(gateway)
     async with gateway.http() as http:
         assert (await http.get("/nodes/config")).json()["store"] == "ok"
         listed = {each["device_id"] for each in (await http.get("/nodes/devices")).json()["devices"]}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +47,27 @@ def zeroed(path: Path, make_gateway: MakeGateway) -> None:
     path.write_bytes(data)
 
 
+def execute(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
 def newer(path: Path, make_gateway: MakeGateway) -> None:
     sound(path, make_gateway)
-    with sqlite3.connect(path) as connection:
+    execute(path, "PRAGMA user_version=99")
+
+
+def newer_after_a_crash(path: Path, make_gateway: MakeGateway) -> None:
+    """What says that it is newer stands in the write-ahead log alone."""
+    sound(path, make_gateway)
+    with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version=99")
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{path}{suffix}", f"{path}{suffix}.copy")
+    for suffix in ("", "-wal"):
+        shutil.move(f"{path}{suffix}.copy", f"{path}{suffix}")
 
 
 def directory(path: Path, _: MakeGateway) -> None:
@@ -56,27 +75,35 @@ def directory(path: Path, _: MakeGateway) -> None:
 
 
 def others(path: Path, _: MakeGateway) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE bookmarks (url TEXT)")
+    execute(path, "CREATE TABLE bookmarks (url TEXT)")
 
 
 def others_with_devices(path: Path, _: MakeGateway) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE devices (name TEXT)")
-        connection.execute("INSERT INTO devices VALUES ('printer')")
+    execute(path, "CREATE TABLE devices (name TEXT)", "INSERT INTO devices VALUES ('printer')")
 
 
-def others_of_our_version(path: Path, _: MakeGateway) -> None:
-    others_with_devices(path, _)
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version=1")
+def others_of_our_version(path: Path, make_gateway: MakeGateway) -> None:
+    others_with_devices(path, make_gateway)
+    execute(path, "PRAGMA user_version=1")
 
 
-CASES = [garbage, truncated, zeroed, newer, directory, others, others_with_devices, others_of_our_version]
+CASES = [
+    garbage,
+    truncated,
+    zeroed,
+    newer,
+    newer_after_a_crash,
+    directory,
+    others,
+    others_with_devices,
+    others_of_our_version,
+]
 
 
-def content(path: Path) -> Any:
-    return path.read_bytes() if path.is_file() else path.is_dir()
+def content(path: Path) -> tuple[Any, bytes]:
+    """Return the database and its write-ahead log; an empty log is none."""
+    wal = path.with_name(path.name + "-wal")
+    return path.is_dir() or path.read_bytes(), wal.read_bytes() if wal.exists() else b""
 
 
 @pytest.mark.parametrize("spoil", CASES)

@@ -49,7 +49,7 @@ def test_bytes_that_are_no_utf8_are_refused(data: bytes) -> None:
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "1" * 5000])
 def test_a_number_out_of_range_is_sound_json_with_a_value_that_can_not_be_used(number: str) -> None:
     with pytest.raises(SuzentError) as refused:
-        decode('{"timeout": %s}' % number)
+        decode(f'{{"timeout": {number}}}')
     assert (refused.value.code, refused.value.status) == ("invalid_request", 422)
 
 

@@ -6,6 +6,9 @@ from typing import Any
 
 import httpx
 
+from .device import BareDevice
+from .gateways import Addresses
+
 
 async def invoke(
     http: httpx.AsyncClient, node: str, command: str = "echo", params: Any = None, **fields: Any
@@ -27,3 +30,9 @@ def error_of(answer: httpx.Response) -> tuple[int, str]:
     assert answer.content.isascii()
     assert ("not found" in answer.text) == (body["code"] == "node_not_found"), body
     return answer.status_code, body["code"]
+
+
+async def store_loaded(gateway: Addresses) -> None:
+    """Wait until a gateway has read its store: devices that knock earlier wait for it."""
+    async with BareDevice(gateway.node_url, "First") as device:
+        await device.code()

@@ -65,9 +65,14 @@ class Zygote:
         assert self._process.stdout is not None
         self._process.stdin.write("--port=0\n")
         self._process.stdin.flush()
-        return ForkedGateway(int(self._process.stdout.readline()), self._runtime, self._log)
+        self._last = ForkedGateway(int(self._process.stdout.readline()), self._runtime, self._log)
+        return self._last
 
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(20)
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:  # a test ended with a gateway still running
+            self._last.kill()
+            self._process.wait(20)
