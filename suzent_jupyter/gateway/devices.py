@@ -145,10 +145,9 @@ class Devices:
 
     def find(self, principal: Principal, device_id: str) -> Device:
         """Return a device of the caller's account by id or unique id prefix; ``device_unknown`` otherwise."""
-        device = self._by_id.get(device_id)
-        if device is None and len(device_id) >= 4:
-            matches = [device for device in self._by_id.values() if device.device_id.startswith(device_id)]
-            device = matches[0] if len(matches) == 1 else None
-        if device is None or device.account != principal.account:
+        matches = [device for device in self.visible(principal) if device.device_id == device_id]
+        if not matches and len(device_id) >= 4:
+            matches = [device for device in self.visible(principal) if device.device_id.startswith(device_id)]
+        if len(matches) != 1:
             raise SuzentError("device_unknown", f"No device has the id '{device_id[:64]}'.")
-        return device
+        return matches[0]

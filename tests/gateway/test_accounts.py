@@ -137,3 +137,16 @@ async def test_with_several_accounts_a_waiting_device_belongs_to_whoever_enters_
         await device.joined()
         assert (await bob.get("/nodes")).json()["count"] == 1
         assert (await ada.get("/nodes")).json()["count"] == 0
+
+
+@sync
+async def test_id_prefixes_of_devices_are_unique_among_what_one_sees(gateway: ThreadedGateway) -> None:
+    bob_token = await host_token(gateway, "bob")
+    hub = gateway.service.gateway
+    for account in ("ada", "bob"):
+        device = Device(f"abcdef{account}", account.encode(), f"{account}'s phone", account=account)
+        gateway.call(hub.devices.put, device)
+    async with gateway.http(**bearer(bob_token)) as bob:
+        answer = await bob.post("/nodes/devices/abcdef/status", json={"status": "active"})
+        assert answer.json() == {"success": True, "status": "active"}
+        assert error_of(await bob.post("/nodes/devices/abcdefada/revoke")) == (404, "device_unknown")

@@ -24,8 +24,9 @@ async def test_the_callers_timeout_is_the_one_armed_and_sent(
         call = asyncio.create_task(invoke(http, "MyPhone", timeout=timeout))
         frame = await device.recv("invoke")
         assert armed - 0.2 < frame["timeout"] <= armed
-        [waiting] = gateway.service.gateway.registry.by_id(device.node_id).calls.values()
-        assert waiting.timer.when() - waiting.started == pytest.approx(armed)
+        session = gateway.service.gateway.registry.by_id(device.node_id)
+        [(started, due)] = gateway.call(lambda: [(call.started, call.timer.when()) for call in session.calls.values()])
+        assert due - started == pytest.approx(armed)
         await device.send({"type": "result", "request_id": frame["request_id"], "success": True, "result": None})
         assert (await call).json() == {"success": True, "result": None, "error": None}
 

@@ -16,7 +16,7 @@ from support.running import sync
     ("sent", "shown"),
     [
         ("<script>alert(1)</script>", "<script>alert(1)</script>"),
-        ("\x1b[31mred\x1b[0m", "[31mred[0m"),
+        ("\x1b[31mred\x1b[0m", "red"),
         ("two\nlines\r\nthree", "two lines three"),
         ("abc\u202egnp.exe\u200f", "abcgnp.exe"),
         ("n" * 500, "n" * 64),
@@ -126,7 +126,7 @@ async def test_other_texts_are_cleaned_too(gateway: ThreadedGateway, field: str)
     hello: dict[str, Any] = {"description": "d", field: "a\x1b[31m\nb\u202ec"}
     async with BareDevice(gateway.node_url, "Pi", **hello) as device, gateway.http() as http:
         await gateway.pair(device)
-        assert (await http.get("/nodes/Pi")).json()[field] == "a[31m bc"
+        assert (await http.get("/nodes/Pi")).json()[field] == "a bc"
 
 
 @sync

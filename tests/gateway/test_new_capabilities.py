@@ -166,3 +166,19 @@ async def test_the_first_of_two_capabilities_of_one_name_counts(gateway: Threade
         [capability] = (await http.get("/nodes/Pi")).json()["capabilities"]
         assert (capability["description"], capability["params_schema"]) == ("first", {"a": "int"})
         assert error_of(await invoke(http, "Pi", "go", {"a": "x"})) == (422, "invalid_params")
+
+
+@sync
+async def test_a_code_that_expires_makes_room_for_a_new_one(make_gateway: Any) -> None:
+    gateway: ThreadedGateway = make_gateway(limits={"pairing_ttl": 0.5})
+    async with BareDevice(gateway.node_url, "Pi", **NEW) as device, gateway.http() as http:
+        await gateway.pair(device)
+        await device.send(declare("echo", "one"))
+        await device.recv("approved")
+        [(first, _, _)] = await waiting(http)
+        hub = gateway.service.gateway
+        await until(lambda: first not in hub.pairing._waiting)
+        [(second, _, commands)] = await waiting(http)
+        assert (second != first, commands) == (True, ["one"])
+        assert error_of(await http.post(f"/nodes/pending/{first}/approve")) == (410, "code_expired")
+        assert (await http.get("/nodes")).json()["count"] == 1

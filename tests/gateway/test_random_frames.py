@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import random
 from typing import Any
 
 import pytest
@@ -160,3 +161,42 @@ def test_ten_thousand_random_frames(gateway: ThreadedGateway, caplog: pytest.Log
     asyncio.run(still_serves())
     hub = gateway.service.gateway
     wait_for(lambda: (len(hub.pairing), len(hub.sockets), len(hub.registry)) == (0, 0, 0))
+
+
+def test_bytes_that_are_no_websocket_end_that_socket_alone(
+    gateway: ThreadedGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    chance = random.Random(11)
+    blobs = [
+        b"\x81\x82\x00\x00\x00\x00\xff\xfe",  # a text frame that is no UTF-8
+        b"\x81\x02{}",  # unmasked
+        b"\xf1\x80\x00\x00\x00\x00",  # reserved bits
+        b"\x83\x80\x00\x00\x00\x00",  # an opcode there is not
+        b"\x81\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00",  # eight exabytes to come
+        b"\x80\x80\x00\x00\x00\x00",  # a continuation of nothing
+        b"\x09\x80\x00\x00\x00\x00",  # a ping in pieces
+        b"\x88\x81\x00\x00\x00\x00x",  # half a close code
+        *(chance.randbytes(chance.randrange(1, 60)) for _ in range(80)),
+    ]
+
+    async def work() -> None:
+        async with BareDevice(gateway.node_url, "Garbage") as device:
+            await gateway.pair(device)
+        for number, blob in enumerate(blobs):
+            gateway.call(gateway.service.gateway._replacements.clear)
+            ws = await websockets.connect(gateway.node_url, compression=None, ping_interval=None)
+            if number % 2 == 0:
+                await ws.send(json.dumps({**device.hello, "device_token": device.token}))
+                await ws.recv()
+            ws.transport.write(blob)
+            ws.transport.close()
+            await ws.wait_closed()
+        async with BareDevice(gateway.node_url, device_token=device.token) as again, gateway.http() as http:
+            await again.joined()
+            again.answer()
+            assert (await invoke(http, again.node_id, params={"a": 1})).json()["result"] == {"a": 1}
+
+    asyncio.run(work())
+    hub = gateway.service.gateway
+    wait_for(lambda: (len(hub.pairing), len(hub.sockets), len(hub.registry), len(hub._links)) == (0, 0, 0, 0))
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -78,7 +79,7 @@ def _run_notebook(demo: Demo) -> None:
         notebook, timeout=_CELL_SECONDS, resources={"metadata": {"path": str(demo.notebook.parent)}}
     )
     try:
-        client.execute(env=environment)
+        client.execute(env=environment, stderr=subprocess.DEVNULL)  # kernels talk about their transport there
     except CellExecutionError as error:
         raise DemoError(f"{demo.notebook.name}: {error.ename}: {error.evalue}") from None
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
