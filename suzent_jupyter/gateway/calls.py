@@ -48,6 +48,7 @@ class Call:
     on_progress: Callable[[dict[str, Any]], None] | None = None
     origin: dict[str, Any] | None = None
     idempotency: tuple[str, str] | None = None
+    fingerprint: bytes = b""
     timer: asyncio.TimerHandle | None = None
     sent: bool = False
     over: bool = False

@@ -39,7 +39,6 @@ class Dispatcher:
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._idempotency = Idempotency(limits, self._loop.time)
-        self._fingerprints: dict[str, bytes] = {}
         self._request_ids = count(1)
         self._request_prefix = secrets.token_hex(4)
 
@@ -97,7 +96,7 @@ class Dispatcher:
             call.on_progress = on_progress
             call.origin = origin
             if idempotency_key is not None:
-                call.idempotency = (principal.account, idempotency_key)
+                call.idempotency, call.fingerprint = (principal.account, idempotency_key), fingerprint
             session.submit(call)
         except SuzentError as error:
             self._note(principal, session, command, error.code, None, origin)
@@ -105,7 +104,6 @@ class Dispatcher:
         call.timer = self._loop.call_at(call.deadline, self._deadline, session, call, seconds)
         call.future.add_done_callback(lambda done: self._ended(session, call, done))
         if call.idempotency is not None:
-            self._fingerprints[call.request_id] = fingerprint
             return self._idempotency.hold(call.idempotency, fingerprint, call.future)
         return call.future
 
@@ -185,7 +183,7 @@ class Dispatcher:
         number = isinstance(fraction, int | float) and not isinstance(fraction, bool)
         call.on_progress(
             {
-                "seq": seq if isinstance(seq, int) else 0,
+                "seq": seq if isinstance(seq, int) and not isinstance(seq, bool) else 0,
                 "fraction": min(1.0, max(0.0, float(fraction))) if number else None,  # type: ignore[arg-type]
                 "message": clean_text(frame.get("message"), 500) or None,
                 "data": frame.get("data"),
@@ -207,11 +205,7 @@ class Dispatcher:
         if call.future.done():
             return
         if call.sent:
-            session.late[call.request_id] = call
-            if len(session.late) > self._limits.late_results:
-                forgotten, _ = session.late.popitem(last=False)
-                self._fingerprints.pop(forgotten, None)
-            session.cancel(call, "deadline")
+            session.give_up(call, "deadline")
             message = f"{session.display_name} did not answer '{call.command}' within {seconds:g} s."
         else:
             message = f"'{call.command}' waited {seconds:g} s for its turn on {session.display_name}."
@@ -221,24 +215,19 @@ class Dispatcher:
         if call.timer is not None:
             call.timer.cancel()
         if done.cancelled():
-            if call.sent and session.alive:
-                session.late[call.request_id] = call
-            session.cancel(call, "cancelled")
+            session.give_up(call, "cancelled")
             outcome = "cancelled"
         elif (error := done.exception()) is not None:
             outcome = error.code if isinstance(error, SuzentError) else "internal"
         else:
             outcome = "ok" if done.result().success else "failed"
         session.forget(call)
-        if outcome not in ("deadline", "cancelled"):
-            self._fingerprints.pop(call.request_id, None)
         duration = (self._loop.time() - call.started) * 1000
         self._note(call.principal, session, call.command, outcome, duration, call.origin)
 
     def _late(self, call: Call, session: NodeSession, frame: ResultFrame, size: int) -> None:
-        fingerprint = self._fingerprints.pop(call.request_id, None)
-        if fingerprint is not None and call.idempotency is not None and size <= self._limits.frame_bytes:
-            self._idempotency.settle_late(call.idempotency, fingerprint, _outcome(frame))
+        if call.idempotency is not None and size <= self._limits.frame_bytes:
+            self._idempotency.settle_late(call.idempotency, call.fingerprint, _outcome(frame))
         raw = bytes(frame.result)
         detail: dict[str, Any] = {"late": True, "success": frame.success, "bytes": size}
         detail["result"] = (

@@ -201,7 +201,7 @@ class DeviceLink:
             if device is not None and device.scope == "node":
                 self._gateway.sockets.leave(self)
                 self._open_session(device, name, capabilities, frame)
-            elif isinstance(token, str) and (principal := self._gateway.trusted_token(token)) is not None:
+            elif self._transport.local and isinstance(token, str) and (principal := self._gateway.trusted_token(token)):
                 # The notebook's own token already speaks for the operator.
                 device, minted = await self._gateway.adopt(
                     self._new_device(name, frame, capabilities, principal.account), wanted=lambda: not self._closed

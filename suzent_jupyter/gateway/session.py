@@ -144,9 +144,16 @@ class NodeSession:
             self._waiting_bytes -= call.frame_size
         self._pump()
 
-    def cancel(self, call: Call, reason: str) -> None:
-        """Tell the device that nobody waits for this call, if it understands that."""
-        if call.sent and self.alive and self.features is not None and "cancel" in self.features:
+    def give_up(self, call: Call, reason: str) -> None:
+        """Remember a call whose caller no longer waits, and tell the device, if it understands that."""
+        if not call.sent or not self.alive:
+            return
+        # Its late result needs the name of the call, not its parameters.
+        call.head = b""
+        self.late[call.request_id] = call
+        while len(self.late) > self._limits.late_results:
+            self.late.popitem(last=False)
+        if self.features is not None and "cancel" in self.features:
             self.send_frame(CancelMessage(request_id=call.request_id, reason=reason).encode())
 
     def end(self) -> list[Call]:

@@ -7,6 +7,8 @@ is on disk. A file that can't be read is never touched; the gateway then works w
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import logging
 import os
 import queue
@@ -243,6 +245,19 @@ class Store:
                 return
             if job is not None and job.future.set_running_or_notify_cancel():
                 job.future.set_exception(_stopping())
+
+
+def peek_setting(directory: Path, name: str) -> Any:
+    """Return a remembered setting before the store is open, which takes longer; None if there is none."""
+    path = directory / "suzent.db"
+    if not path.is_file():
+        return None
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            row = connection.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
+            return json.loads(row[0]) if row is not None else None
+    except (sqlite3.Error, ValueError, OSError):
+        return None  # why, the store says when it is opened
 
 
 def _check_readable(path: Path) -> None:

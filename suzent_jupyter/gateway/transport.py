@@ -13,6 +13,8 @@ class Transport(Protocol):
     ----------
     remote : str
         The peer's address, for people and for limits.
+    local : bool
+        Whether the peer is on this machine and speaks for itself: loopback, and no proxy between.
     limited : bool
         Whether limits per address apply; not for loopback and proxies, where many devices share one.
     received_at : float
@@ -22,6 +24,7 @@ class Transport(Protocol):
     """
 
     remote: str
+    local: bool
     limited: bool
     received_at: float
     moved_at: float

@@ -24,6 +24,7 @@ ERRORS: dict[str, ErrorSpec] = {
     "invalid_timeout": ErrorSpec(422, False, "Give seconds as a number greater than 0."),
     "too_large": ErrorSpec(413, False, "Send less at once, or pass a file by URL."),
     "no_route": ErrorSpec(404, False, "/openapi.json lists every URL."),
+    "upgrade_required": ErrorSpec(426, False, "Open this URL as a WebSocket (RFC 6455)."),
     "method_not_allowed": ErrorSpec(405, False, "/openapi.json lists the methods of every URL."),
     # authority
     "unauthorized": ErrorSpec(401, False, "Send a valid token: `Authorization: Bearer szt_…`."),

@@ -22,12 +22,43 @@ from .service import GatewayService
 log = logging.getLogger("suzent_jupyter")
 
 
-class RouteHandler(web.RequestHandler):
-    """Serves the methods of one path."""
+class Caller(web.RequestHandler):
+    """Finds out who asks, on the listener: by token, or as a trusted local program."""
 
     service: GatewayService
+    principal: Principal = NOBODY
+
+    def find_caller(self, least: Authority) -> Awaitable[None] | None:
+        """Set :attr:`principal`; refuse with ``unauthorized`` or ``forbidden``. Nobody is asked where anyone may come.
+
+        Returns an awaitable only where that takes time, since every small call passes here.
+        """
+        self.service.check_running()
+        if least is Authority.NONE:
+            return None
+        if self.service.gateway.ready.is_set() and (token := find_token(self.request.headers)) is not None:
+            self._admit(principal_of_token(self.service, self.request, token), least)
+            return None
+        return self._find_slowly(least)
+
+    async def _find_slowly(self, least: Authority) -> None:
+        await self.service.gateway.ready.wait()
+        token = find_token(self.request.headers)
+        if token is not None:
+            self._admit(principal_of_token(self.service, self.request, token), least)
+        else:
+            self._admit(await self.service.tokenless_principal(self.request), least)
+
+    def _admit(self, principal: Principal, least: Authority) -> None:
+        if principal.authority < least:
+            raise SuzentError("forbidden", "This token's scope does not reach that URL.")
+        self.principal = principal
+
+
+class RouteHandler(Caller):
+    """Serves the methods of one path."""
+
     routes: dict[str, Route]
-    principal: Principal
     _request: Request | None = None
     _gone = False
 
@@ -44,16 +75,7 @@ class RouteHandler(web.RequestHandler):
 
     def prepare(self) -> Awaitable[None] | None:
         """Find out who asks, and whether they may."""
-        route = self.route()
-        self.service.check_running()
-        principal = self.token_principal()
-        if principal is None and route.authority is not Authority.NONE:
-            return self._prepare_without_token(route)
-        self.admit(route, principal or NOBODY)
-        return None
-
-    async def _prepare_without_token(self, route: Route) -> None:
-        self.admit(route, await self.service.tokenless_principal(self.request))
+        return self.find_caller(self.route().authority)
 
     def route(self) -> Route:
         """Return the route of this request; ``method_not_allowed`` if the path has no such method."""
@@ -64,20 +86,17 @@ class RouteHandler(web.RequestHandler):
             raise SuzentError("method_not_allowed", f"{self.request.method} is not for this URL; use {methods}.")
         return route
 
-    def token_principal(self) -> Principal | None:
-        """Return whom the token in the headers stands for; None if there is none of ours."""
-        token = find_token(self.request.headers)
-        return None if token is None else principal_of_token(self.service, self.request, token)
-
-    def admit(self, route: Route, principal: Principal) -> None:
-        """Let a caller in whose authority reaches this route and whose body is not too large."""
-        if principal.authority < route.authority:
-            raise SuzentError("forbidden", "This token's scope does not reach that URL.")
-        limits = self.service.gateway.limits
-        most = limits.invoke_body_bytes if route.large else limits.body_bytes
+    def body(self, route: Route) -> bytes:
+        """Return the request's body; ``too_large`` if it is."""
+        most = self.most_bytes(route)
         if len(self.request.body) > most:
-            raise SuzentError("too_large", f"The body takes {len(self.request.body):,} bytes; {most:,} is the most.")
-        self.principal = principal
+            raise too_large(len(self.request.body), most)
+        return self.request.body
+
+    def most_bytes(self, route: Route) -> int:
+        """Return how large the body of this route may be."""
+        limits = self.service.gateway.limits
+        return int(limits.invoke_body_bytes if route.large else limits.body_bytes)
 
     async def _serve(self, **path: str) -> None:
         route = self.routes[self.request.method or ""]
@@ -87,7 +106,7 @@ class RouteHandler(web.RequestHandler):
             self.principal,
             path,
             {name: values[-1].decode(errors="replace") for name, values in self.request.query_arguments.items()},
-            self.request.body,
+            self.body(route),
         )
         self._request = request
         try:
@@ -153,6 +172,11 @@ class RouteHandler(web.RequestHandler):
                 self.set_header("Allow", allow)
 
 
+def too_large(size: int, most: int) -> SuzentError:
+    """Return the refusal of a body."""
+    return SuzentError("too_large", f"The body takes {size:,} bytes; {most:,} is the most.")
+
+
 def http_error(status: int, message: str) -> SuzentError:
     """Return the error of this package that fits an HTTP status set by Tornado or Jupyter."""
     code = {
@@ -165,6 +189,51 @@ def http_error(status: int, message: str) -> SuzentError:
     }.get(status, "internal")
     text = {"internal": "The gateway failed on this request.", "no_route": "There is nothing at this URL."}
     return SuzentError(code, text.get(code) or message or "Refused.")
+
+
+@web.stream_request_body
+class LargeBodyHandler(RouteHandler):
+    """Serves requests with large bodies: who asks is known before a byte of it is kept.
+
+    A refused body is read to its end and dropped, since a client that still sends does not read an answer.
+    """
+
+    def initialize(self, service: GatewayService, routes: dict[str, Route]) -> None:
+        """Take what the mount hands over."""
+        super().initialize(service, routes)
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._refusal: SuzentError | None = None
+
+    async def prepare(self) -> None:
+        """Find out who asks, and whether they may."""
+        try:
+            found = super().prepare()
+            if found is not None:
+                await found
+            self._count(int(self.request.headers.get("Content-Length", "0")))
+        except SuzentError as error:
+            self._refusal = error
+
+    def data_received(self, chunk: bytes) -> None:
+        """Take a part of the body."""
+        self._size += len(chunk)
+        self._count(self._size)
+        if self._refusal is None:
+            self._chunks.append(chunk)
+        else:
+            self._chunks.clear()
+
+    def _count(self, size: int) -> None:
+        most = self.most_bytes(self.route())
+        if self._refusal is None and size > most:
+            self._refusal = too_large(size, most)
+
+    def body(self, route: Route) -> bytes:
+        """Return the request's body, or refuse."""
+        if self._refusal is not None:
+            raise self._refusal
+        return b"".join(self._chunks)
 
 
 class NoRouteHandler(RouteHandler):

@@ -39,6 +39,7 @@ async def jupyter_principal(handler: Any, service: GatewayService, route: Route)
         ``unauthorized`` or ``forbidden``.
     """
     service.check_running()
+    await service.gateway.ready.wait()
     nobody = route.authority is Authority.NONE  # whatever comes along: a device may show a token that is dead by now
     token = None if nobody else find_token(handler.request.headers)
     if nobody or token is not None:
@@ -81,7 +82,7 @@ class JupyterRouteHandler(RouteHandler, JupyterHandler):
 
     async def _prepare(self) -> None:
         route = self.route()
-        self.admit(route, await jupyter_principal(self, self.service, route))
+        self._admit(await jupyter_principal(self, self.service, route), route.authority)
 
     @allow_unauthenticated
     async def get(self, **path: str) -> None:
@@ -113,8 +114,8 @@ class JupyterSocketHandler(SocketHandler, JupyterHandler):
         return self._prepare()
 
     async def _prepare(self) -> None:
-        self.principal = await jupyter_principal(self, self.service, self.socket_route)
-        self._check_authority()
+        self.check_upgrade()
+        self._admit(await jupyter_principal(self, self.service, self.socket_route), self.socket_route.authority)
 
     def check_origin(self, origin: str | None = None) -> bool:
         """Apply Jupyter's rule: same host, or what the server's configuration allows; none at all is a program."""

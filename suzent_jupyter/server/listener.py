@@ -11,7 +11,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application
 
-from .handlers import NoRouteHandler, RouteHandler
+from .handlers import LargeBodyHandler, NoRouteHandler, RouteHandler
 from .routes import by_path
 from .sockets import SocketHandler
 
@@ -22,6 +22,20 @@ log = logging.getLogger("suzent_jupyter")
 
 _PORTS_TRIED = 50
 _HEADER_BYTES = 64 * 1024
+_SMALL_BODY = 1024 * 1024
+_REFUSED_BODY = 256 * _SMALL_BODY  # read and dropped up to here, so that the client gets to read why
+
+
+class ListenerApplication(Application):
+    """Tornado's application, with a handler of its own for requests whose body is large or of unknown size."""
+
+    def get_handler_delegate(self, request: Any, target_class: Any, *args: Any, **kwargs: Any) -> Any:
+        """Choose the handler once the headers are known."""
+        if target_class is RouteHandler:
+            size = request.headers.get("Content-Length", "0")
+            if "Transfer-Encoding" in request.headers or not size.isdigit() or int(size) > _SMALL_BODY:
+                target_class = LargeBodyHandler
+        return super().get_handler_delegate(request, target_class, *args, **kwargs)
 
 
 def application(service: GatewayService) -> Application:
@@ -31,7 +45,7 @@ def application(service: GatewayService) -> Application:
         route = next(iter(routes.values()))
         handler = SocketHandler if "WS" in routes else RouteHandler
         rules.append((f"{route.pattern}/?", handler, {"service": service, "routes": routes}))
-    return Application(
+    return ListenerApplication(
         rules,
         default_handler_class=NoRouteHandler,
         default_handler_args={"service": service},
@@ -85,11 +99,10 @@ class Listener:
 
     def serve(self) -> None:
         """Answer from now on."""
-        limits = self._service.gateway.limits
         self._server = HTTPServer(
             application(self._service),
             xheaders=False,
-            max_body_size=int(limits.invoke_body_bytes) + 4096,
+            max_body_size=_REFUSED_BODY,
             max_header_size=_HEADER_BYTES,
         )
         self._server.add_sockets(self._sockets)

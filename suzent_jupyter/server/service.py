@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..gateway import Authority, Gateway, Principal
 from ..gateway.settings import Settings
+from ..gateway.store import peek_setting
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.rest import Address
@@ -98,8 +99,11 @@ class GatewayService:
         )
         self._trust_loopback = config.trust_loopback == "auto" and not under_hub()
         loading = asyncio.ensure_future(self._gateway.start())
-        if config.settings.node_lan_bind and "node_lan_bind" not in config.settings.fixed:
-            await loading
+        if "node_lan_bind" not in config.settings.fixed:
+            loop = asyncio.get_running_loop()
+            remembered = await loop.run_in_executor(None, peek_setting, config.data_dir, "node_lan_bind")
+            if isinstance(remembered, bool):
+                config.settings.node_lan_bind = remembered
         if config.listener_enabled:
             self._lan_bind = config.settings.node_lan_bind
             listener = Listener(self, "0.0.0.0" if self._lan_bind else "127.0.0.1", config.listener_port)  # noqa: S104

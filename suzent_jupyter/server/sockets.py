@@ -10,11 +10,10 @@ from typing import Any, Protocol
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketHandler
 
-from ..gateway import Authority
 from ..protocol.errors import SuzentError
 from ..protocol.wire import encode_ascii
-from .auth import find_token, has_forwarding_headers, is_loopback, peer_address, principal_of_token
-from .handlers import http_error
+from .auth import has_forwarding_headers, is_loopback, peer_address
+from .handlers import Caller, http_error
 from .routes import Route
 from .service import GatewayService
 
@@ -38,8 +37,10 @@ class SocketTransport:
         self._loop = asyncio.get_running_loop()
         address = peer_address(handler.request)
         self.remote = str(handler.request.remote_ip or address)
+        forwarded = has_forwarding_headers(handler.request.headers)
+        self.local = is_loopback(address) and not forwarded
         # Many devices stand behind one proxy or tunnel, and behind loopback.
-        self.limited = not is_loopback(address) and not has_forwarding_headers(handler.request.headers)
+        self.limited = not is_loopback(address) and not forwarded
         self.received_at = self.moved_at = self._loop.time()
         self._watch_bytes()
 
@@ -111,10 +112,9 @@ class Link(Protocol):
     def closed(self) -> None: ...
 
 
-class SocketHandler(WebSocketHandler):
+class SocketHandler(WebSocketHandler, Caller):
     """Serves one socket route on the listener."""
 
-    service: GatewayService
     link: Link | None = None
 
     def initialize(self, service: GatewayService, routes: dict[str, Route]) -> None:
@@ -132,23 +132,13 @@ class SocketHandler(WebSocketHandler):
 
     def prepare(self) -> Awaitable[None] | None:
         """Find out who asks, before the handshake is answered."""
-        self.service.check_running()
-        if self.socket_route.authority is Authority.NONE:
-            return None
-        token = find_token(self.request.headers)
-        if token is None:
-            return self._prepare_without_token()
-        self.principal = principal_of_token(self.service, self.request, token)
-        self._check_authority()
-        return None
+        self.check_upgrade()
+        return self.find_caller(self.socket_route.authority)
 
-    async def _prepare_without_token(self) -> None:
-        self.principal = await self.service.tokenless_principal(self.request)
-        self._check_authority()
-
-    def _check_authority(self) -> None:
-        if self.principal.authority < self.socket_route.authority:
-            raise SuzentError("forbidden", "This token's scope does not reach that URL.")
+    def check_upgrade(self) -> None:
+        """Refuse a plain request: ``upgrade_required``."""
+        if self.request.headers.get("Upgrade", "").casefold() != "websocket":
+            raise SuzentError("upgrade_required", "This URL is a WebSocket.")
 
     def check_origin(self, origin: str) -> bool:
         """Let no page of another origin in. Programs send no Origin and are not asked."""

@@ -1,1 +1,1 @@
-"""Ratios against a floor measured in the same run. Run by hand: ``python -m tests.benchmarks``; CI never looks at a clock."""
+"""Ratios against a floor measured in the same run, by hand: ``python -m tests.benchmarks``. CI looks at no clock."""

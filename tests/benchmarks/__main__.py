@@ -148,7 +148,7 @@ async def client() -> None:
                     end, count = time.perf_counter() + SECONDS, 0
                     began = time.perf_counter()
 
-                    async def work(end: float = end) -> int:
+                    async def work(end: float = end, params: dict[str, str] = params) -> int:
                         done = 0
                         while time.perf_counter() < end:
                             await gw.ainvoke(device_id, "echo", params)
@@ -198,7 +198,8 @@ async def devices(count: int = 2000) -> None:
         print(f"{count} devices connected in {took:.2f} s (clients on the same 2 cores)")
         print(f"memory per idle device     {each / 1024:.1f} KB")
         print(
-            f"invoke alone {quiet[0]:.0f}/s, beside {count} idle devices {crowded[0]:.0f}/s: {crowded[0] / quiet[0]:.2f}"
+            f"invoke alone {quiet[0]:.0f}/s, beside {count} idle devices {crowded[0]:.0f}/s: "
+            f"{crowded[0] / quiet[0]:.2f}"
         )
         task.cancel()
         for ws in sockets:
@@ -282,7 +283,8 @@ async def startup() -> None:
             times[enabled].append(once(enabled))
     without, with_us = (statistics.median(times[enabled]) for enabled in (False, True))
     print(
-        f"Jupyter server answers after {without:.2f} s without, {with_us:.2f} s with us: {1000 * (with_us - without):+.0f} ms"
+        f"Jupyter server answers after {without:.2f} s without, {with_us:.2f} s with us: "
+        f"{1000 * (with_us - without):+.0f} ms"
     )
 
 

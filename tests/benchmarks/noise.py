@@ -1,4 +1,4 @@
-"""A device and its callers that move megabytes all the time: ``python -m tests.benchmarks.noise PORT ID TOKEN BEARER``."""
+"""A device and its callers that move megabytes all the time: arguments PORT ID TOKEN BEARER."""
 
 from __future__ import annotations
 

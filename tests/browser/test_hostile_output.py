@@ -1,4 +1,4 @@
-"""Whatever a device says: in JupyterLab, in outputs of cells that were run, nothing of it runs and nothing is fetched."""
+"""Whatever a device says, in outputs of cells that were run in JupyterLab: nothing runs and nothing is fetched."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ BEACON = "http://203.0.113.9/beacon"
 SCRIPT = f'<img src={BEACON}/1.png onerror="window.{MARK}=1"><script>window.{MARK}=2</script>'
 SVG = f'<svg xmlns="http://www.w3.org/2000/svg" onload="window.{MARK}=3"><image href="{BEACON}/2.svg"/></svg>'
 MARKDOWN = (
-    f"![x]({BEACON}/3.png) [click](javascript:window.{MARK}=4) [data](data:text/html,<script>window.{MARK}=5</script>)\n"
-    f"\n{SCRIPT}\n\n[ref]\n\n[ref]: javascript:window.{MARK}=6\n\n<{BEACON}/4>\n\n$\\href{{javascript:window.{MARK}=7}}{{x}}$"
-    f"\n\n<style>@import url({BEACON}/5.css)</style><iframe src={BEACON}/6></iframe><a href=javascript:window.{MARK}=8>a</a>"
+    f"![x]({BEACON}/3.png) [click](javascript:window.{MARK}=4) "
+    f"[data](data:text/html,<script>window.{MARK}=5</script>)\n\n{SCRIPT}\n\n"
+    f"[ref]\n\n[ref]: javascript:window.{MARK}=6\n\n<{BEACON}/4>\n\n$\\href{{javascript:window.{MARK}=7}}{{x}}$\n\n"
+    f"<style>@import url({BEACON}/5.css)</style><iframe src={BEACON}/6></iframe>"
+    f"<a href=javascript:window.{MARK}=8>a</a>"
 )
 ANSI = "\x1b]8;;javascript:1\x07link\x1b]8;;\x07\x1b[31mred\u202e\u2066evil"
 
@@ -90,7 +92,8 @@ def test_nothing_runs_and_nothing_is_fetched(start_jupyter: Callable[..., Jupyte
     server = start_lab(start_jupyter)
     device = HostileDevice(server)
     shown = [
-        "%load_ext suzent_jupyter\nimport suzent_jupyter as sz\ngw = sz.connect()\nnode = next(iter(gw))\nname = node.id",
+        "%load_ext suzent_jupyter\nimport suzent_jupyter as sz\ngw = sz.connect()",
+        "node = next(iter(gw))\nname = node.id",
         "%suzent",
         "%suzent list",
         "%suzent pending",
@@ -119,7 +122,7 @@ def test_nothing_runs_and_nothing_is_fetched(start_jupyter: Callable[..., Jupyte
     try:
         page = run_notebook(server, browser, "hostile.ipynb", watch)
         found = outputs(page)
-        assert len(found) >= len(shown) - 1
+        assert len(found) >= len(shown) - 2
         # JupyterLab makes links of data: URLs in plain text by itself; no browser follows them at the top level.
         rendered = page.locator(".jp-OutputArea-output:is(.jp-RenderedMarkdown, .jp-RenderedHTMLCommon) a").all()
         assert rendered

@@ -96,7 +96,6 @@ async def test_urls_methods_and_sizes(gateway: ThreadedGateway) -> None:
         assert (await http.get("/nodes/")).status_code == 200
 
 
-@pytest.mark.xfail(strict=True, reason="server/sockets: Tornado's own text answers a GET without a handshake")
 @sync
 async def test_a_socket_url_asked_without_a_handshake_answers_with_an_error_body(gateway: ThreadedGateway) -> None:
     async with gateway.http() as http:
@@ -106,18 +105,7 @@ async def test_a_socket_url_asked_without_a_handshake_answers_with_an_error_body
             error_of(answer)
 
 
-@pytest.mark.parametrize(
-    "size",
-    [
-        25 * 2**20 - 10,
-        pytest.param(
-            26 * 2**20,
-            marks=pytest.mark.xfail(
-                strict=True, reason="server/listener: a body above the limit resets the connection"
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("size", [25 * 2**20 - 10, 26 * 2**20])
 @sync
 async def test_an_invoke_body_above_25_mib_is_told_so(gateway: ThreadedGateway, size: int) -> None:
     async with BareDevice(gateway.node_url, features=[]) as device, gateway.http() as http:

@@ -103,7 +103,6 @@ async def test_config_shows_every_limit(make_gateway: Any) -> None:
     assert (limits["invoke_timeout"], limits["calls_in_flight"], limits["frame_bytes"]) == (7.0, 64, 26214400)
 
 
-@pytest.mark.xfail(strict=True, reason="server/service: the listener is bound before the remembered setting is read")
 @sync
 async def test_lan_bind_is_in_force_after_the_restart(make_gateway: Any, tmp_path: Any) -> None:
     first: ThreadedGateway = make_gateway(tmp_path / "data")

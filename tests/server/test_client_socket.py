@@ -70,7 +70,6 @@ async def test_calls_progress_and_results(gateway: ThreadedGateway) -> None:
         assert refused["commands"] == ["echo"]
 
 
-@pytest.mark.xfail(strict=True, reason="gateway/dispatch: a boolean passes as a number")
 @sync
 async def test_a_boolean_is_no_sequence_number(gateway: ThreadedGateway) -> None:
     async with BareDevice(gateway.node_url, "Pi", features=["progress"]) as device, BareClient(gateway) as client:

@@ -40,7 +40,6 @@ async def test_behind_a_proxy_it_is_refused(gateway: ThreadedGateway, name: str)
     assert refused.value.response.status_code == 401
 
 
-@pytest.mark.xfail(strict=True, reason="server/sockets, gateway/link: the device socket does not look at the peer")
 @pytest.mark.parametrize("name", FORWARDING[:2])
 @sync
 async def test_behind_a_proxy_it_approves_no_device(gateway: ThreadedGateway, name: str) -> None:
@@ -80,7 +79,6 @@ async def test_from_another_machine_it_is_refused(lan_gateway: ThreadedGateway) 
     assert refused.value.response.status_code == 401
 
 
-@pytest.mark.xfail(strict=True, reason="server/sockets, gateway/link: the device socket does not look at the peer")
 @sync
 async def test_from_another_machine_it_approves_no_device(lan_gateway: ThreadedGateway) -> None:
     async with BareDevice(lan_gateway.node_url, device_token=lan_gateway.token) as device:

@@ -13,7 +13,6 @@ from support.gateways import ThreadedGateway
 from suzent_jupyter.gateway.store import Store
 
 
-@pytest.mark.xfail(strict=True, reason="server/service: requests are answered before the store is loaded")
 def test_no_answer_is_given_from_an_empty_store(
     make_gateway: Callable[..., ThreadedGateway], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
