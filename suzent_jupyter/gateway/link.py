@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -182,40 +183,61 @@ class DeviceLink:
         if isinstance(features, list):
             self._features = frozenset(item for item in features if isinstance(item, str) and item in FEATURES)
         self._silence.cancel()
-        self._handshake = asyncio.get_running_loop().create_task(self._connect(name, frame))
+        if self._gateway.ready.is_set():
+            self._enter(name, frame)
+        else:
+            self._go_on(self._enter_when_ready(name, frame))
 
-    async def _connect(self, name: str, frame: dict[str, Any]) -> None:
-        try:
-            await self._gateway.ready.wait()
-            if self._closed:
-                return
-            if not self._gateway.settings.nodes_enabled:
-                raise SuzentError("nodes_disabled", "This gateway takes no nodes at the moment.")
-            capabilities, self._warnings = read_capabilities(frame.get("capabilities"), self._limits)
-            for warning in self._warnings:
-                log.warning("Device '%s' at %s: %s", name, self._transport.remote, warning)
-            identity = frame.get("node_identity")
-            self._identity = identity if isinstance(identity, str) and 0 < len(identity) <= 128 else ""
-            token = frame.get("device_token")
-            device = self._gateway.devices.by_token(token) if isinstance(token, str) else None
-            if device is not None and device.scope == "node":
-                self._gateway.sockets.leave(self)
-                self._open_session(device, name, capabilities, frame)
-            elif self._transport.local and isinstance(token, str) and (principal := self._gateway.trusted_token(token)):
-                # The notebook's own token already speaks for the operator.
-                device, minted = await self._gateway.adopt(
-                    self._new_device(name, frame, capabilities, principal.account), wanted=lambda: not self._closed
-                )
-                self._open_session(device, name, capabilities, frame, minted)
-            else:
-                self._wait_for_approval(name, capabilities, frame)
-        except SuzentError as error:
-            self._refuse(error)
-        except Exception:
-            log.exception("The handshake with %s failed", self._transport.remote)
-            self._close(1011, "internal error")
-        finally:
-            self._handshake = None
+    def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
+        """Continue the handshake in a task, for what takes time."""
+
+        async def guarded() -> None:
+            try:
+                await work
+            except SuzentError as error:
+                self._refuse(error)
+            except Exception:
+                log.exception("The handshake with %s failed", self._transport.remote)
+                self._close(1011, "internal error")
+            finally:
+                if self._handshake is asyncio.current_task():
+                    self._handshake = None
+
+        self._handshake = asyncio.get_running_loop().create_task(guarded())
+
+    async def _enter_when_ready(self, name: str, frame: dict[str, Any]) -> None:
+        await self._gateway.ready.wait()
+        if not self._closed:
+            self._enter(name, frame)
+
+    def _enter(self, name: str, frame: dict[str, Any]) -> None:
+        """Connect a device that is known, and let any other wait for the operator."""
+        if not self._gateway.settings.nodes_enabled:
+            raise SuzentError("nodes_disabled", "This gateway takes no nodes at the moment.")
+        capabilities, self._warnings = read_capabilities(frame.get("capabilities"), self._limits)
+        for warning in self._warnings:
+            log.warning("Device '%s' at %s: %s", name, self._transport.remote, warning)
+        identity = frame.get("node_identity")
+        self._identity = identity if isinstance(identity, str) and 0 < len(identity) <= 128 else ""
+        token = frame.get("device_token")
+        if not isinstance(token, str):
+            token = ""
+        device = self._gateway.devices.by_token(token)
+        if device is not None and device.scope == "node":
+            self._gateway.sockets.leave(self)
+            self._open_session(device, name, capabilities, frame)
+        elif self._transport.local and (principal := self._gateway.trusted_token(token)) is not None:
+            # The notebook's own token already speaks for the operator.
+            self._go_on(
+                self._adopt(self._new_device(name, frame, capabilities, principal.account), frame, capabilities)
+            )
+        else:
+            self._wait_for_approval(name, capabilities, frame)
+
+    async def _adopt(self, device: Device, frame: dict[str, Any], capabilities: list[CapabilitySchema]) -> None:
+        device, token = await self._gateway.adopt(device, wanted=lambda: not self._closed)
+        self._gateway.sockets.leave(self)
+        self._open_session(device, device.display_name, capabilities, frame, token)
 
     def _wait_for_approval(self, name: str, capabilities: list[CapabilitySchema], frame: dict[str, Any]) -> None:
         account = self._gateway.waiting_account
@@ -313,7 +335,6 @@ class DeviceLink:
                 warnings=self._warnings,
             )
         )
-        self._transport.ping(b"%.6f" % asyncio.get_running_loop().time())  # so that its latency is known from the start
         if unapproved:
             self._ask_for_new_capabilities(session)
 

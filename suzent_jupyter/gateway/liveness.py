@@ -7,6 +7,7 @@ when not even a ping can be written, after twice that without a byte moving in e
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 
 from ..protocol.limits import Limits
@@ -14,6 +15,7 @@ from .transport import Transport
 
 #: A timer that fires this much late says that the loop stood still, not that the other side did.
 LATE_LOOP_SECONDS = 1.0
+_FIRST_PING_SECONDS = 5.0
 
 
 class Liveness:
@@ -44,7 +46,9 @@ class Liveness:
         self._beat = beat
         self._loop = asyncio.get_running_loop()
         self._written_at: float | None = None
-        self._timer = self._loop.call_later(limits.ping_interval, self._ping)
+        # The first ping comes early, to know the latency, and not at once, since devices often come all together.
+        first = random.uniform(0.5, 1) * min(_FIRST_PING_SECONDS, limits.ping_interval)  # noqa: S311
+        self._timer = self._loop.call_later(first, self._ping)
 
     def stop(self) -> None:
         """Stop pinging."""

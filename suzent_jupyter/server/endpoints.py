@@ -23,8 +23,9 @@ from ..protocol.rest import (
     StatusRequest,
     StatusResponse,
 )
-from ..protocol.wire import ascii_json, decode_call, encode_ascii
+from ..protocol.wire import decode_call
 from .request import Request
+from .shortcut import invoke_answer
 
 
 async def list_nodes(request: Request) -> NodeListResponse:
@@ -43,13 +44,7 @@ async def invoke(request: Request) -> bytes:
     call = decode_call(request.body)
     call.node = request.path["node"]
     request.waits_for = submit_call(request.gateway, request.principal, call)
-    outcome = await request.waits_for
-    # Spliced, not re-encoded: the result may be megabytes.
-    return b'{"success":%s,"result":%s,"error":%s}' % (
-        b"true" if outcome.success else b"false",
-        ascii_json(bytes(outcome.result)),
-        encode_ascii(outcome.error),
-    )
+    return invoke_answer(await request.waits_for)
 
 
 async def list_pending(request: Request) -> PendingListResponse:

@@ -68,10 +68,8 @@ class RouteHandler(Caller):
         self.routes = routes
 
     def set_default_headers(self) -> None:
-        """Answers are JSON, belong to one caller, and are never to be guessed at."""
+        """Answers are JSON."""
         self.set_header("Content-Type", "application/json")
-        self.set_header("X-Content-Type-Options", "nosniff")
-        self.set_header("Cache-Control", "no-store")
 
     def prepare(self) -> Awaitable[None] | None:
         """Find out who asks, and whether they may."""
@@ -125,9 +123,13 @@ class RouteHandler(Caller):
 
     def send_json(self, answer: BaseModel | dict[str, Any] | bytes) -> None:
         """Send an answer, ASCII-escaped."""
-        if isinstance(answer, BaseModel):
-            answer = answer.model_dump(mode="json")
-        self.finish(answer if isinstance(answer, bytes) else encode_ascii(answer))
+        if isinstance(answer, bytes):
+            self.finish(answer)  # of a call: each further header would cost it some percent
+            return
+        # What belongs to one caller is kept by nobody, and never to be guessed at.
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Cache-Control", "no-store")
+        self.finish(encode_ascii(answer.model_dump(mode="json") if isinstance(answer, BaseModel) else answer))
 
     async def get(self, **path: str) -> None:
         """Serve GET."""
