@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._lazy import lazy_names
 from ._version import __version__
 
 if TYPE_CHECKING:
@@ -16,24 +17,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Gateway", "NodeHost", "SuzentError", "__version__", "capability", "connect", "progress"]
 
-_LAZY = {
-    "connect": "kernel",
-    "Gateway": "kernel",
-    "NodeHost": "node",
-    "SuzentError": "protocol",
-    "capability": "node",
-    "progress": "node",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "connect": "kernel",
+        "Gateway": "kernel",
+        "NodeHost": "node",
+        "SuzentError": "protocol",
+        "capability": "node",
+        "progress": "node",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_names
 
 if TYPE_CHECKING:
     from .errors import (
@@ -21,23 +23,6 @@ if TYPE_CHECKING:
     from .node import Node
     from .results import Binary, Result
 
-_LAZY = {
-    "Binary": "results",
-    "CallCancelled": "errors",
-    "CallTimeout": "errors",
-    "CapabilityFailed": "errors",
-    "ConnectionLost": "errors",
-    "Gateway": "gateway",
-    "KernelError": "errors",
-    "NoGateway": "errors",
-    "Node": "node",
-    "NodeAmbiguous": "errors",
-    "NodeNotFound": "errors",
-    "Result": "results",
-    "Unauthorized": "errors",
-    "UnknownCommand": "errors",
-    "connect": "gateway",
-}
 
 __all__ = [
     "Binary",
@@ -58,14 +43,26 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Binary": "results",
+        "CallCancelled": "errors",
+        "CallTimeout": "errors",
+        "CapabilityFailed": "errors",
+        "ConnectionLost": "errors",
+        "Gateway": "gateway",
+        "KernelError": "errors",
+        "NoGateway": "errors",
+        "Node": "node",
+        "NodeAmbiguous": "errors",
+        "NodeNotFound": "errors",
+        "Result": "results",
+        "Unauthorized": "errors",
+        "UnknownCommand": "errors",
+        "connect": "gateway",
+    },
+)
 
 
 def __dir__() -> list[str]:

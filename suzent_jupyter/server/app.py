@@ -11,6 +11,7 @@ from jupyter_server.utils import url_path_join
 
 from .._version import __version__
 from .config import SuzentTraits
+from .mount import HANDLERS, Mount
 from .service import GatewayService
 
 _STOP_SECONDS = 3.0
@@ -30,16 +31,11 @@ class SuzentApp(SuzentTraits, ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """Mount the route table under ``{base_url}suzent``."""
-        from .jupyter import JupyterRouteHandler, JupyterSocketHandler
-        from .routes import by_path
-
-        for routes in by_path().values():
-            route = next(iter(routes.values()))
-            handler = JupyterSocketHandler if "WS" in routes else JupyterRouteHandler
-            self.handlers.append((f"/suzent{route.pattern}/?", handler, {"service": self.service, "routes": routes}))
+        assert self.serverapp is not None
+        Mount(self.serverapp.web_app, self.serverapp.base_url, self.service)
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
-        await self.service.start(self.service_config(local_url(serverapp)))
+        await self.service.start(self.service_config(local_url(serverapp)), HANDLERS)
 
     async def stop_extension(self) -> None:
         """Stop the gateway; whatever happens, the server's own shutdown goes on."""

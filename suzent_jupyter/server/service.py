@@ -8,26 +8,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..gateway import Authority, Gateway, Principal
+from ..gateway import Authority, Principal
 from ..gateway.settings import Settings
 from ..gateway.store import peek_setting
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
-from ..protocol.rest import Address
 from .auth import KernelToken
+from .listener import Listener
 from .loopback import is_trusted
 from .runtime import KernelEnvironment, RuntimeFile
 
 if TYPE_CHECKING:
     from tornado.httputil import HTTPServerRequest
 
-    from .listener import Listener
+    from ..gateway import Gateway
 
 log = logging.getLogger("suzent_jupyter")
+T = TypeVar("T")
+
+
+def _off_loop(function: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
+    return asyncio.get_running_loop().run_in_executor(None, function, *arguments)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,7 +69,18 @@ class GatewayService:
         self._trust_loopback = False
         self._stopping = False
         self._lan_bind = False
-        self.kernel_token: KernelToken
+        self._token: KernelToken | None = None
+
+    @property
+    def kernel_token(self) -> KernelToken:
+        """The kernels' token."""
+        assert self._token is not None
+        return self._token
+
+    @property
+    def running(self) -> bool:
+        """Whether requests are answered."""
+        return self._gateway is not None and not self._stopping
 
     @property
     def gateway(self) -> Gateway:
@@ -78,60 +96,75 @@ class GatewayService:
 
     def check_running(self) -> None:
         """Refuse while the gateway is not there: ``stopping``."""
-        if self._gateway is None or self._stopping:
+        if not self.running:
             raise SuzentError("stopping", "The gateway is starting or stopping.")
 
-    async def start(self, config: ServiceConfig) -> None:
+    async def start(self, config: ServiceConfig, *modules: str) -> None:
         """Start everything. A listener that can't be bound is reported and left out; all else works without it.
 
-        Kernels can be started as soon as this returns: their environment is set. The store may still be loading.
+        Kernels find the gateway in their environment from the first step on; what takes long comes after it, off the
+        event loop, while the server already answers. ``modules`` are loaded there too.
         """
-        from .listener import Listener
+        self._token = KernelToken(config.account, config.org)
+        self._trust_loopback = config.trust_loopback == "auto" and not under_hub()
+        if config.listener_enabled:
+            await self._bind(config)
+        local = f"http://127.0.0.1:{self.port}" if self.port is not None else config.mount_url
+        if local is not None:
+            token = self.kernel_token.value
+            self._environment.set(local.replace("://", f"://suzent:{token}@", 1), token)
+        for module in ("suzent_jupyter.gateway.gateway", "suzent_jupyter.server.application", *modules):
+            await _off_loop(import_module, module)
+        from ..gateway.gateway import Gateway
 
-        self.kernel_token = KernelToken(config.account, config.org)
         self._gateway = Gateway(
             config.data_dir,
             config.settings,
             config.limits,
             account=config.account,
             org=config.org,
-            trusted_token=self.kernel_token.principal,
+            trusted_token=self._token.principal,
         )
-        self._trust_loopback = config.trust_loopback == "auto" and not under_hub()
         loading = asyncio.ensure_future(self._gateway.start())
-        if "node_lan_bind" not in config.settings.fixed:
-            loop = asyncio.get_running_loop()
-            remembered = await loop.run_in_executor(None, peek_setting, config.data_dir, "node_lan_bind")
-            if isinstance(remembered, bool):
-                config.settings.node_lan_bind = remembered
-        if config.listener_enabled:
-            self._lan_bind = config.settings.node_lan_bind
-            listener = Listener(self, "0.0.0.0" if self._lan_bind else "127.0.0.1", config.listener_port)  # noqa: S104
-            try:
-                listener.bind()
-                listener.serve()
-                self._listener = listener
-            except OSError as error:
-                log.error(
-                    "The gateway can't listen on port %d: %s. Devices can still join through the Jupyter server; "
-                    "stop the other program or set SuzentApp.listener_port.",
-                    config.listener_port,
-                    error.strerror or error,
-                )
-        local = f"http://127.0.0.1:{self.port}" if self.port is not None else config.mount_url
+        if self._listener is not None:
+            self._listener.serve()
         if local is not None:
-            token = self.kernel_token.value
-            self._environment.set(local.replace("://", f"://suzent:{token}@", 1), token)
-            facts = {"url": local, "token": token, "mount_url": config.mount_url, "data_dir": str(config.data_dir)}
-            self._runtime_file = RuntimeFile()
-            try:
-                await asyncio.get_running_loop().run_in_executor(None, self._runtime_file.write, facts)
-            except OSError as error:
-                log.warning("Terminals won't find this gateway by themselves: %s", error)
-                self._runtime_file = None
+            await self._write_runtime_file(local, config)
         await loading
         if self.port is not None:
             log.info("The gateway's devices join at ws://127.0.0.1:%d/ws/node", self.port)
+
+    async def _bind(self, config: ServiceConfig) -> None:
+        if "node_lan_bind" not in config.settings.fixed:
+            remembered = await _off_loop(peek_setting, config.data_dir, "node_lan_bind")
+            if isinstance(remembered, bool):
+                config.settings.node_lan_bind = remembered
+        self._lan_bind = config.settings.node_lan_bind
+        listener = Listener(self, "0.0.0.0" if self._lan_bind else "127.0.0.1", config.listener_port)  # noqa: S104
+        try:
+            listener.bind()
+            self._listener = listener
+        except OSError as error:
+            log.error(
+                "The gateway can't listen on port %d: %s. Devices can still join through the Jupyter server; "
+                "stop the other program or set SuzentApp.listener_port.",
+                config.listener_port,
+                error.strerror or error,
+            )
+
+    async def _write_runtime_file(self, url: str, config: ServiceConfig) -> None:
+        facts = {
+            "url": url,
+            "token": self.kernel_token.value,
+            "mount_url": config.mount_url,
+            "data_dir": str(config.data_dir),
+        }
+        self._runtime_file = RuntimeFile()
+        try:
+            await _off_loop(self._runtime_file.write, facts)
+        except OSError as error:
+            log.warning("Terminals won't find this gateway by themselves: %s", error)
+            self._runtime_file = None
 
     async def stop(self) -> None:
         """Stop listening, tell every device, close everything."""
@@ -144,7 +177,7 @@ class GatewayService:
         if self._listener is not None:
             await self._listener.close()
         if self._runtime_file is not None:
-            await asyncio.get_running_loop().run_in_executor(None, self._runtime_file.remove)
+            await _off_loop(self._runtime_file.remove)
 
     async def tokenless_principal(self, request: HTTPServerRequest) -> Principal:
         """Return who a request without a token is on the listener; ``unauthorized`` if nobody we trust."""
@@ -154,6 +187,8 @@ class GatewayService:
 
     def addresses(self) -> dict[str, Any]:
         """Return the address fields of ``GET /nodes/config``: what is bound now, not what is wanted."""
+        from ..protocol.rest import Address
+
         addresses = []
         if self.port is not None:
             url = f"ws://127.0.0.1:{self.port}/ws/node"

@@ -1,0 +1,73 @@
+"""The listener's Tornado application: the route table at the root, and nothing of Jupyter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tornado.web import Application
+
+from ..protocol.errors import SuzentError
+from .auth import find_token
+from .endpoints import invoke
+from .handlers import LargeBodyHandler, NoRouteHandler, RouteHandler
+from .routes import by_path
+from .shortcut import InvokeDelegate
+from .sockets import SocketHandler
+
+if TYPE_CHECKING:
+    from .service import GatewayService
+
+_SMALL_BODY = 1024 * 1024
+
+
+class ListenerApplication(Application):
+    """Tornado's application, with ways of its own for requests whose body is large, and for calls.
+
+    Parameters
+    ----------
+    service : GatewayService
+        What it serves.
+    """
+
+    def __init__(self, service: GatewayService, rules: list[Any], **settings: Any) -> None:
+        super().__init__(rules, **settings)
+        self._service = service
+
+    def get_handler_delegate(self, request: Any, target_class: Any, *args: Any, **kwargs: Any) -> Any:
+        """Choose who handles a request, now that its headers are known."""
+        if target_class is RouteHandler:
+            size = request.headers.get("Content-Length", "0")
+            if "Transfer-Encoding" in request.headers or not size.isdigit() or int(size) > _SMALL_BODY:
+                target_class = LargeBodyHandler
+            elif request.method == "POST" and (call := self._shortcut(request, *args, **kwargs)) is not None:
+                return call
+        return super().get_handler_delegate(request, target_class, *args, **kwargs)
+
+    def _shortcut(
+        self, request: Any, target_kwargs: Any = None, path_args: Any = None, path_kwargs: Any = None
+    ) -> InvokeDelegate | None:
+        route = target_kwargs["routes"].get("POST")
+        if route is None or route.endpoint is not invoke or not self._service.gateway.ready.is_set():
+            return None
+        try:
+            token, node = find_token(request.headers), path_kwargs["node"].decode()
+        except (SuzentError, UnicodeDecodeError):
+            return None
+        return InvokeDelegate(self._service, request, token, node) if token is not None else None
+
+
+def application(service: GatewayService) -> Application:
+    """Return the listener's Tornado application: the route table at the root."""
+    rules: list[Any] = []
+    for routes in by_path().values():
+        route = next(iter(routes.values()))
+        handler = SocketHandler if "WS" in routes else RouteHandler
+        rules.append((f"{route.pattern}/?", handler, {"service": service, "routes": routes}))
+    return ListenerApplication(
+        service,
+        rules,
+        default_handler_class=NoRouteHandler,
+        default_handler_args={"service": service},
+        log_function=lambda handler: None,
+        websocket_max_message_size=service.gateway.limits.socket_bytes,
+    )

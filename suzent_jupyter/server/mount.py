@@ -1,0 +1,76 @@
+"""The place under the Jupyter server where the routes are mounted, held while the gateway is still being loaded."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from tornado import httputil
+from tornado.routing import PathMatches, Rule, RuleRouter
+from tornado.web import Application, RequestHandler
+
+from ..protocol.errors import SuzentError
+from ..protocol.wire import encode_ascii
+
+if TYPE_CHECKING:
+    from .service import GatewayService
+
+#: The module of the handlers; it brings everything with it and is loaded off the event loop.
+HANDLERS = "suzent_jupyter.server.jupyter"
+
+
+class Mount(RuleRouter):
+    """Routes ``{base_url}suzent/…`` to the handlers of the route table, and says 503 until the gateway runs.
+
+    So the handlers and all they need are loaded after the server answers, and not before.
+
+    Parameters
+    ----------
+    application : tornado.web.Application
+        Jupyter's.
+    base_url : str
+        Jupyter's, with a slash at its end.
+    service : GatewayService
+        What is mounted.
+    """
+
+    def __init__(self, application: Application, base_url: str, service: GatewayService) -> None:
+        super().__init__()
+        self._application = application
+        self._root = re.escape(f"{base_url}suzent")
+        self._service = service
+        # Not by add_handlers: Jupyter's looks for the methods of a handler, and there is none yet.
+        application.default_router.rules.insert(0, Rule(PathMatches(f"{self._root}/.*"), self))
+
+    def find_handler(self, request: httputil.HTTPServerRequest, **kwargs: Any) -> httputil.HTTPMessageDelegate | None:
+        """Return who handles a request; None for URLs that are not in the table."""
+        if not self._service.running:
+            return self._application.get_handler_delegate(request, StartingHandler)
+        if not self.rules:
+            from .jupyter import JupyterRouteHandler, JupyterSocketHandler
+            from .routes import by_path
+
+            for routes in by_path().values():
+                route = next(iter(routes.values()))
+                handler = JupyterSocketHandler if "WS" in routes else JupyterRouteHandler
+                matcher = PathMatches(f"{self._root}{route.pattern}/?")
+                self.add_rules([Rule(matcher, handler, {"service": self._service, "routes": routes})])
+        return super().find_handler(request, **kwargs)
+
+    def get_target_delegate(
+        self, target: Any, request: httputil.HTTPServerRequest, **target_params: Any
+    ) -> httputil.HTTPMessageDelegate | None:
+        """Return the delegate of a handler class."""
+        return self._application.get_handler_delegate(request, target, **target_params)
+
+
+class StartingHandler(RequestHandler):
+    """Asks whoever comes while the gateway starts or stops to try again."""
+
+    def prepare(self) -> None:
+        """Answer."""
+        error = SuzentError("stopping", "The gateway is starting or stopping.")
+        self.set_status(error.status)
+        self.set_header("Content-Type", "application/json")
+        self.set_header("Retry-After", "1")
+        self.finish(encode_ascii(error.as_body()))
