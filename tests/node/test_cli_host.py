@@ -94,9 +94,9 @@ def test_the_life_of_a_host_on_the_terminal(tmp_path: Path) -> None:
                 await visit.invoke("lamp.break")
                 assert (await line(host)).endswith(" failed\n")
                 await visit.invoke("x\x1b[2J")
-                assert (await line(host)).startswith("x[2J ")
+                assert (await line(host)).startswith("x ")
                 await visit.close(1013, "later\x1b[2J")
-                assert "Not connected: the connection was closed (1013 later[2J). Next attempt in" in await line(host)
+                assert "Not connected: the connection was closed (1013 later). Next attempt in" in await line(host)
                 visit = await gateway.visit()
                 assert visit.connect_frame["device_token"] == "szt_secret"
                 await visit.welcome()
