@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..protocol.wire import NULL, Raw
+from ..protocol.wire import NULL, Raw, encode
 from .principals import Principal
 
 
@@ -30,8 +30,8 @@ class Call:
         Ends with the outcome or a :class:`~suzent_jupyter.protocol.errors.SuzentError`.
     deadline : float
         Loop time at which it fails, sent or not.
-    head : bytes
-        The invoke frame up to its ``timeout``, which is known only when the call's turn comes.
+    params : bytes
+        The parameters as JSON; the frame is made when the call's turn comes, since its ``timeout`` is known then.
     sent : bool
         Whether the device may know of it.
     """
@@ -44,7 +44,7 @@ class Call:
     future: asyncio.Future[Outcome]
     started: float
     deadline: float
-    head: bytes
+    params: bytes
     on_progress: Callable[[dict[str, Any]], None] | None = None
     origin: dict[str, Any] | None = None
     idempotency: tuple[str, str] | None = None
@@ -56,8 +56,13 @@ class Call:
     @property
     def frame_size(self) -> int:
         """Bytes of the frame, near enough."""
-        return len(self.head) + 16
+        return len(self.params) + 256
 
     def frame(self, now: float) -> bytes:
         """Return the invoke frame, with the seconds that remain at loop time ``now``."""
-        return self.head + b"%.3f}" % max(0.001, self.deadline - now)
+        return b'{"type":"invoke","request_id":"%s","command":%s,"params":%s,"timeout":%.3f}' % (
+            self.request_id.encode(),
+            encode(self.command),
+            self.params,
+            max(0.001, self.deadline - now),
+        )

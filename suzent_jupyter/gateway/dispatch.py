@@ -130,14 +130,8 @@ class Dispatcher:
             raise SuzentError(
                 "too_large", f"The parameters take {len(encoded):,} bytes; {session.display_name} takes {limit:,}."
             )
-        request_id = f"{self._request_prefix}-{next(self._request_ids)}"
-        head = b'{"type":"invoke","request_id":"%s","command":%s,"params":%s,"timeout":' % (
-            request_id.encode(),
-            encode(command),
-            encoded,
-        )
         return Call(
-            request_id,
+            f"{self._request_prefix}-{next(self._request_ids)}",
             session.node_id,
             session.display_name,
             command,
@@ -145,7 +139,7 @@ class Dispatcher:
             self._loop.create_future(),
             started,
             started + seconds,
-            head,
+            encoded,
         )
 
     # -- how a call ends --

@@ -149,7 +149,7 @@ class NodeSession:
         if not call.sent or not self.alive:
             return
         # Its late result needs the name of the call, not its parameters.
-        call.head = b""
+        call.params = b""
         self.late[call.request_id] = call
         while len(self.late) > self._limits.late_results:
             self.late.popitem(last=False)

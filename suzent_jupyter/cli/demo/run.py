@@ -19,6 +19,8 @@ from typing import Any
 NOTEBOOK = "01_quickstart.ipynb"
 DEVICES = (("MyPhone", "my_phone.py", "ios"), ("Lab PC", "lab_pc.py", "linux"))
 
+# What ends it like Ctrl-C, from its first moment on: our processes must not outlive us.
+_ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _START_SECONDS = 90.0
 _STOP_SECONDS = 8.0
 
@@ -39,9 +41,12 @@ class Demo:
 
 def run_demo(*, check: bool, browser: bool, port: int, directory: Path | None) -> int:
     """Run the demo until Ctrl-C, or check it; returns the exit status."""
+    for number in _ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            signal.signal(number, signal.default_int_handler)
     try:
         with contextlib.ExitStack() as stack:
-            root = directory or Path(stack.enter_context(_temporary_directory()))
+            root = (directory or Path(stack.enter_context(_temporary_directory()))).resolve()
             demo = stack.enter_context(started(root, port=0 if check else port))
             if check:
                 from .check import check_demo
@@ -192,15 +197,15 @@ def _watch(demo: Demo, *, browser: bool) -> int:
         import webbrowser
 
         webbrowser.open(demo.lab_url)
-    asked = []
-    signal.signal(signal.SIGTERM, lambda *_: asked.append(True))
-    while not asked:
+    while True:
         for name, process in demo.processes.items():
             if process.poll() is not None:
+                if name == "jupyterlab" and process.returncode == 0:
+                    print("JupyterLab was shut down.")
+                    return 0
                 log = demo.notebook.parent.parent / "logs" / f"{name}.log"
                 raise DemoError(f"{name} ended with {process.returncode}. Its last words: {_last_words(log)}")
         time.sleep(0.2)
-    return 0
 
 
 def _end(processes: list[subprocess.Popen[bytes]]) -> None:
@@ -210,15 +215,14 @@ def _end(processes: list[subprocess.Popen[bytes]]) -> None:
             process.terminate()
     end = time.monotonic() + _STOP_SECONDS
     for process in processes:
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C: at once
             process.wait(max(0.1, end - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            _kill_group(process)
-            process.wait()
+        _kill_group(process)
+        process.wait()
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and what it started (kernels)."""
+    """Kill a process, if it still runs, and what it started."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
