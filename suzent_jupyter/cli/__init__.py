@@ -3,6 +3,9 @@
 
 def main() -> None:
     """Run the command line; the console script ``jupyter-suzent``."""
-    from .app import app
+    try:
+        from .app import app
 
-    app()
+        app()
+    except KeyboardInterrupt:  # while the modules load
+        raise SystemExit(130) from None

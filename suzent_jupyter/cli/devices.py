@@ -137,9 +137,12 @@ def invoke(
         if output is not None:
             path = result.save(output, overwrite=overwrite)
             if not json:
-                say(f"Wrote {path} ({path.stat().st_size} bytes).")
+                others = f", the first of {count} parts" if (count := len(result.binaries)) > 1 else ""
+                say(f"Wrote {path} ({path.stat().st_size} bytes{others}).")
         elif not json:
             say(result.text)
+            if result.binaries and sys.stdout.isatty():
+                sys.stderr.write("--output FILE writes it to a file.\n")
 
 
 def pending(url: Url = None, token: Token = None, json: Json = False) -> None:

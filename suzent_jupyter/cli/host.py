@@ -24,7 +24,9 @@ def register(app: typer.Typer, node: typer.Typer) -> None:
     @node.command("host")
     def host(
         name: Annotated[str, typer.Option(help="What people call this node.")] = "Local PC",
-        url: Annotated[str, typer.Option(help="The gateway: ws://… or host:port; SUZENT_BASE_URL otherwise.")] = "",
+        url: Annotated[
+            str, typer.Option(help="The gateway: ws://… or host:port. Default: SUZENT_BASE_URL, else the running one.")
+        ] = "",
         capabilities: Annotated[str, typer.Option(help="Offer only these, comma-separated; camera.* works.")] = "",
         module: Annotated[list[str] | None, typer.Option(help="File or module with @capability functions.")] = None,
         description: Annotated[str, typer.Option(help="What this node is, for people and for routing.")] = "",
@@ -40,11 +42,14 @@ def register(app: typer.Typer, node: typer.Typer) -> None:
         Ends with 1 when the gateway refuses or revokes it.
         """
         from ..node import NodeHost, TokenVault
+        from .output import reporting
 
         talker = _Talker(as_json=as_json)
         try:
+            with reporting():
+                address = url or _running()
             host = NodeHost(
-                url or None,
+                address,
                 name=name,
                 platform=platform or None,
                 capabilities=_offered(module or [], capabilities, builtin=builtin),
@@ -72,6 +77,19 @@ async def _run(host: NodeHost) -> str:
         except NotImplementedError:
             signal.signal(number, lambda *_: host.stop())
     return await host.run()
+
+
+def _running() -> str | None:
+    """Return the gateway of this user that is running, None if there is none yet; which of several is an error."""
+    from ..kernel.errors import NoGateway
+    from ..kernel.locate import locate
+
+    try:
+        return locate().url
+    except NoGateway as error:
+        if error.details:
+            raise
+        return None
 
 
 def _offered(modules: list[str], chosen: str, *, builtin: bool) -> list[Capability]:
@@ -141,7 +159,10 @@ class _Talker:
         outcome = "ok" if error is None else "failed"
         facts = {"event": "call", "command": _clean(command), "seconds": round(seconds, 3), "outcome": outcome}
         text = f"{facts['command']} {_duration(seconds)} {outcome}"
-        self._say(facts if error is None else {**facts, "error": _clean(error)}, text)
+        if error is not None:
+            facts["error"] = _clean(error)
+            text += f": {facts['error']}"
+        self._say(facts, text)
 
     def _say(self, facts: dict[str, Any], text: str) -> None:
         print(json.dumps(facts) if self._as_json else text, flush=True)

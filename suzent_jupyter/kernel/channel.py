@@ -109,6 +109,7 @@ class Channel:
 
         Progress is reported on the waiting thread, so that what it prints lands under the right cell.
         """
+        __tracebackhide__ = True
         inbox: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
         put = inbox.put
         call = Call(
@@ -144,6 +145,7 @@ class Channel:
         progress: Progress | None,
     ) -> wire.Incoming:
         """Call a node without blocking the running loop; cancelling the task cancels the call on the device."""
+        __tracebackhide__ = True
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         call = Call(

@@ -11,10 +11,13 @@ from .show import html_block, html_table
 
 
 class Facts(dict[str, Any]):
-    """A dictionary that shows itself as two columns."""
+    """A dictionary that shows itself as two columns; dictionaries in it a line for each of their keys."""
 
     def _rows(self) -> list[dict[str, Any]]:
-        return [{"setting": key, "value": _value(value)} for key, value in self.items()]
+        lines: list[tuple[str, Any]] = []
+        for item in self.items():
+            lines += item[1].items() if isinstance(item[1], dict) else [item]
+        return [{"setting": key, "value": _value(value)} for key, value in lines]
 
     def __repr__(self) -> str:
         return table(self._rows(), ["setting", "value"], width=100)
@@ -62,12 +65,17 @@ class Status:
     ----------
     nodes, pending : list of dict
         The gateway's own records.
+    enabled : bool
+        Whether it accepts nodes at all.
     """
 
-    def __init__(self, url: str, nodes: list[dict[str, Any]], pending: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, url: str, nodes: list[dict[str, Any]], pending: list[dict[str, Any]], enabled: bool = True
+    ) -> None:
         self.url = url
         self.nodes = nodes
         self.pending = pending
+        self.enabled = enabled
 
     def _lines(self) -> list[str]:
         count = f"{len(self.nodes)} node{'' if len(self.nodes) == 1 else 's'} connected"
@@ -83,6 +91,8 @@ class Status:
     def _next(self) -> tuple[str, str]:
         from .values import quote
 
+        if not self.enabled:
+            return "%suzent config nodes_enabled true", "nodes are switched off; this lets them in again"
         if self.pending:
             first = self.pending[0]
             name, code = one_line(first.get("display_name"), 64), one_line(first.get("pairing_code"), 16)

@@ -232,11 +232,20 @@ def parameters(capability: Record) -> str:
     parts = []
     for name, kind in parameter_types(capability).items():
         rule = (schema.get("properties") or {}).get(name) or {}
-        text = f"{name}{'' if not schema or name in required else '?'}: {kind}" if kind else str(name)
+        takes = accepted(kind, rule)
+        text = f"{name}{'' if not schema or name in required else '?'}: {takes}" if takes else str(name)
         if rule.get("default") is not None:
             text += f" = {json.dumps(rule['default'], ensure_ascii=False)}"
         parts.append(one_line(text, 200))
     return ", ".join(parts)
+
+
+def accepted(kind: str, rule: Record) -> str:
+    """Return what a parameter takes, for people: ``"png" | "jpeg"`` where its schema lists values, else its type."""
+    import json
+
+    values = rule.get("enum") or ()
+    return " | ".join(json.dumps(value, ensure_ascii=False) for value in values) if 0 < len(values) <= 12 else kind
 
 
 def parameter_types(capability: Record) -> dict[str, str]:

@@ -200,7 +200,7 @@ class Gateway:
         return iter([Node(self, info) for info in self.records("nodes")])
 
     def _ipython_key_completions_(self) -> list[str]:
-        self._mirror.start()
+        self._mirror.look()
         return [str(item.get("display_name", "")) for item in self._mirror.items("nodes")]
 
     def invoke(
@@ -241,6 +241,7 @@ class Gateway:
             The call was refused or not answered; ``code`` says why. ``ConnectionLost`` if whether the device carried
             it out is unknown.
         """
+        __tracebackhide__ = True  # of IPython: what is wrong with a call stands in the caller's own line
         started = time.perf_counter()
         body, progress = _arguments(params, timeout, on_progress)
         try:
@@ -260,6 +261,7 @@ class Gateway:
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Result:
         """Call a command without blocking the event loop; as :meth:`invoke`. Cancelling the task cancels the call."""
+        __tracebackhide__ = True
         started = time.perf_counter()
         body, progress = _arguments(params, timeout, on_progress)
         try:

@@ -28,7 +28,7 @@ class SuzentMagics(Magics):  # type: ignore[misc]
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
         self._gateway: Gateway | None = None
-        self.matcher: Callable[[Any], dict[str, Any]] = make_matcher(self.mirror)
+        self.matcher: Callable[[Any], dict[str, Any]] = make_matcher(self.mirror, shell.user_ns)
 
     @no_var_expand  # type: ignore[untyped-decorator]
     @line_cell_magic  # type: ignore[untyped-decorator]
@@ -38,6 +38,9 @@ class SuzentMagics(Magics):  # type: ignore[misc]
             return run(line, cell, self._context)
         except SuzentError as error:
             raise quiet(error) from None
+        except KeyboardInterrupt as interrupt:
+            interrupt._render_traceback_ = lambda: ["Interrupted; a call under way is cancelled on the device."]  # type: ignore[attr-defined]
+            raise
 
     def gateway(self) -> Gateway:
         """Return the gateway in use; found on first use."""
@@ -58,9 +61,11 @@ class SuzentMagics(Magics):  # type: ignore[misc]
     def mirror(self) -> Mirror | None:
         """Return what completion reads, None while there is no gateway."""
         try:
-            return self.gateway()._mirror
+            mirror = self.gateway()._mirror
         except SuzentError:
             return None
+        mirror.look()
+        return mirror
 
     def close(self) -> None:
         """Close the connection."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .channel import Channel
+
+_FIRST_LOOK = 0.5  # s
 
 _KEYS = {"nodes": "node_id", "pending": "pairing_code", "devices": "device_id"}
 
@@ -17,7 +20,7 @@ class Mirror:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._lock = threading.Lock()
-        self._started = False
+        self._started = self._looked = False
         self._items: dict[str, dict[str, dict[str, Any]]] = {topic: {} for topic in _KEYS}
         self._ready = {topic: threading.Event() for topic in _KEYS}
 
@@ -29,6 +32,15 @@ class Mirror:
             self._started = True
         for topic in _KEYS:
             self._channel.subscribe(topic, self._changed)
+
+    def look(self) -> None:
+        """Subscribe if need be; the first time, give the lists a moment to arrive."""
+        self.start()
+        if not self._looked:
+            self._looked = True
+            end = time.monotonic() + _FIRST_LOOK
+            for topic in _KEYS:
+                self.wait(topic, max(0.0, end - time.monotonic()))
 
     def items(self, topic: str) -> list[dict[str, Any]]:
         """Return the list as last heard; empty before the first snapshot."""

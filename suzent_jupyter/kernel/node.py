@@ -9,8 +9,8 @@ from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.text import clean_lines
-from .errors import UnknownCommand
-from .frames import parameter_types, parameters
+from .errors import NodeNotFound, UnknownCommand
+from .frames import accepted, parameter_types, parameters
 from .plain import one_line
 from .results import Result
 
@@ -70,11 +70,23 @@ class Node:
 
     def invoke(self, command: str, params: dict[str, Any] | None = None, **options: Any) -> Result:
         """Call a command by its name; options as in :meth:`.gateway.Gateway.invoke`."""
-        return self._gateway.invoke(self.id, command, params, **options)
+        __tracebackhide__ = True
+        try:
+            result = self._gateway.invoke(self.id, command, params, **options)
+        except NodeNotFound as error:
+            raise self._gone(error) from None
+        result.node = self.name
+        return result
 
     async def ainvoke(self, command: str, params: dict[str, Any] | None = None, **options: Any) -> Result:
         """Call a command without blocking the event loop."""
-        return await self._gateway.ainvoke(self.id, command, params, **options)
+        __tracebackhide__ = True
+        try:
+            result = await self._gateway.ainvoke(self.id, command, params, **options)
+        except NodeNotFound as error:
+            raise self._gone(error) from None
+        result.node = self.name
+        return result
 
     def __getitem__(self, command: str) -> Command:
         if command not in self._capabilities:
@@ -95,9 +107,12 @@ class Node:
     def __iter__(self) -> Iterator[Command]:
         return (Command(self, name) for name in self._capabilities)
 
+    def _gone(self, error: NodeNotFound) -> NodeNotFound:
+        return NodeNotFound(f"{self.name} ({self.id}) is not connected now.", hint=error.hint)
+
     def _unknown(self, command: str) -> UnknownCommand:
         known = ", ".join(one_line(name, 128) for name in self._capabilities) or "none"
-        return UnknownCommand(f"{self.name} has no command '{one_line(command, 128)}'; it has: {known}.")
+        return UnknownCommand(f"{self.name} has no command '{one_line(command, 128)}'. It offers: {known}.")
 
     def __repr__(self) -> str:
         return (
@@ -128,18 +143,22 @@ class Command:
         else:
             self.__doc__ = f"Commands of {node.name} under {path}: {', '.join(_children(node, path + '.'))}."
 
-    def __call__(self, **params: Any) -> Result:
-        options = self._options(params)
+    def __call__(self, /, *unnamed: Any, **params: Any) -> Result:
+        __tracebackhide__ = True
+        options = self._options(unnamed, params)
         return self._node.invoke(self._path, params, **options)
 
-    async def acall(self, **params: Any) -> Result:
+    async def acall(self, /, *unnamed: Any, **params: Any) -> Result:
         """Call it without blocking the event loop."""
-        options = self._options(params)
+        __tracebackhide__ = True
+        options = self._options(unnamed, params)
         return await self._node.ainvoke(self._path, params, **options)
 
-    def _options(self, params: dict[str, Any]) -> dict[str, Any]:
+    def _options(self, unnamed: tuple[Any, ...], params: dict[str, Any]) -> dict[str, Any]:
         if self._schema is None:
             raise self._node._unknown(self._path)
+        if unnamed:
+            raise TypeError(f"{one_line(self._path, 128)} takes its parameters by name: {parameters(self._schema)}.")
         return {name[:-1]: params.pop(name) for name in _OPTIONS if name in params}
 
     def __getattr__(self, name: str) -> Command:
@@ -199,8 +218,10 @@ def _document(node: Node, capability: Record) -> str:
     if types:
         lines += ["Parameters", "----------"]
         for name, kind in types.items():
-            lines.append(one_line(f"{name} : {kind}" if kind else name))
-            about = one_line((rules.get(name) or {}).get("description"), 500)
+            rule = rules.get(name) or {}
+            takes = accepted(kind, rule)
+            lines.append(one_line(f"{name} : {takes}" if takes else name))
+            about = one_line(rule.get("description"), 500)
             if about:
                 lines.append(f"    {about}")
         lines.append("")

@@ -83,7 +83,7 @@ def html_block(html: str) -> str:
 
 def html_table(rows: list[dict[str, Any]], columns: list[str]) -> str:
     """Return a small HTML table of cleaned, escaped text."""
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    head = "".join(f'<th style="text-align:left">{escape(column)}</th>' for column in columns)
     body = "".join(
         "<tr>"
         + "".join(f'<td style="text-align:left">{escape(one_line(row.get(column), 400))}</td>' for column in columns)

@@ -51,7 +51,28 @@ def test_a_signal_ends_every_process(tmp_path: Path, number: signal.Signals) -> 
     wait_for(lambda: not any(child.is_running() for child in children), what="every process to end")
 
 
-def test_a_taken_directory_is_used_and_kept(tmp_path: Path) -> None:
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_while_it_starts_ends_every_process(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a place").mkdir()
+    demo = subprocess.Popen(
+        [*DEMO, "--no-browser", "--port=0", "--dir", "my demo"], cwd=tmp_path / "a place", start_new_session=True
+    )
+    children: list[psutil.Process] = []
+    wait_for(lambda: children.extend(psutil.Process(demo.pid).children(recursive=True)) or children)
+    demo.send_signal(getattr(signal, name))
+    assert demo.wait(30) == 0
+    wait_for(lambda: not any(child.is_running() for child in children), what="every process to end")
+
+
+@pytest.mark.timeout(240)
+def test_a_relative_directory_with_blanks_is_used_and_kept(tmp_path: Path) -> None:
+    run = subprocess.run([*DEMO, "--check", "--dir", "my demo"], cwd=tmp_path, capture_output=True, timeout=220)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert (tmp_path / "my demo" / "notebooks" / "01_quickstart.ipynb").exists()
+
+
+def test_the_guide_is_found() -> None:
     from suzent_jupyter.cli.demo.run import find_notebooks
 
     assert (find_notebooks() / "01_quickstart.ipynb").exists()

@@ -155,6 +155,18 @@ def test_invoke(run: Run, bench: Bench, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "photos").iterdir()] == ["x.html.png"]
 
 
+def test_the_first_of_several_parts_is_written_and_said(run: Run, bench: Bench) -> None:
+    part = {"media_type": "image/png", "base64": PNG}
+    said = run("node", "invoke", "Lab PC", "echo", "--params", json.dumps({"a": [part, part]}), "-o", "a.png").stdout
+    assert said == "Wrote a.png (70 bytes, the first of 2 parts).\n"
+
+
+def test_the_version(run: Run) -> None:
+    from suzent_jupyter import __version__
+
+    assert run("--version").stdout == f"suzent-jupyter {__version__}\n"
+
+
 def test_invoke_failures(run: Run, bench: Bench) -> None:
     assert "key=value" in run("node", "invoke", "Lab PC", "echo", "hello", status=2).stderr
     assert "not valid JSON" in run("node", "invoke", "Lab PC", "echo", "--params", "{", status=2).stderr
@@ -191,6 +203,7 @@ def test_settings_tokens_and_audit(run: Run, bench: Bench, gateway: ThreadedGate
     assert "Kitchen" in run("config", "set", "display_name", "Kitchen").stdout
     assert "nodes_enabled" in run("config", "get", "nonsense", status=2).stderr
     assert run("config", "set", "nodes_enabled", "perhaps", status=1).stderr
+    assert "nodes_enabled" in run("config", "set", "nonsense", "1", status=2).stderr
     token = run("host-token", "script").stdout.strip()
     assert token.startswith("szt_")
     assert "Lab PC" in run("node", "list", "--url", gateway.url, "--token", token, env={"SUZENT_BASE_URL": ""}).stdout

@@ -175,7 +175,15 @@ def test_nodes_as_objects(gw: Gateway, phone: Phone) -> None:
         _ = node["nope"]
     with pytest.raises(UnknownCommand):
         node.camera()
+    with pytest.raises(TypeError, match="by name: format"):
+        node.camera.snap("png")
+    assert node.echo(self=1).data == {"self": 1}
+    assert node.fail().node == "MyPhone"
     assert [one.name for one in gw] == ["MyPhone"]
+    phone.run(phone.device.ws.close())
+    wait_for(lambda: gw.nodes.empty)
+    with pytest.raises(NodeNotFound, match=r"MyPhone \(.*\) is not connected now"):
+        node.echo()
 
 
 def test_commands_document_themselves(gw: Gateway, phone: Phone) -> None:

@@ -64,9 +64,19 @@ def test_changes_arrive_by_themselves(
     wait_for(lambda: texts(filled, "%suzent describe New") == ["Newcomer"])
 
 
-def test_dictionary_keys_complete(filled: Shell) -> None:
-    filled.run("import suzent_jupyter as sz\ngw = sz.connect()\nlen(gw.nodes)")
-    gw = filled.ip.user_ns["gw"]
-    gw._ipython_key_completions_()
-    wait_for(lambda: "MyPhone" in gw._ipython_key_completions_())
-    gw.close()
+def test_dictionary_keys_complete_at_the_first_tab(filled: Shell) -> None:
+    filled.run("import suzent_jupyter as sz\ngw = sz.connect()")
+    assert sorted(texts(filled, 'gw["My')) == ["My Lab PC", "MyPhone"]
+    filled.ip.user_ns["gw"].close()
+
+
+def test_a_node_in_brackets_completes(filled: Shell) -> None:
+    filled.run("import suzent_jupyter as sz\ngw = sz.connect()\ngw.nodes")
+    assert filled.complete('gw["MyPhone"].cam') == [("cam", "camera")]
+    assert texts(filled, "x = [gw['My Lab PC'].camera.s") == ["snap"]
+    assert "invoke" in texts(filled, 'gw["MyPhone"].')
+    assert filled.complete('gw["MyPhone"].camera.snap(wid') == [("wid", "width=")]
+    assert texts(filled, 'gw["MyPhone"].camera.snap(format="png", wi') == ["width="]
+    assert "camera" not in texts(filled, 'gw["Nobody"].cam')
+    assert "camera" not in texts(filled, 'other["MyPhone"].cam')
+    filled.ip.user_ns["gw"].close()

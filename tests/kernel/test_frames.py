@@ -98,4 +98,6 @@ def test_parameters_for_people() -> None:
         "required": ["w"],
     }
     assert frames.parameters({"name": "x", "input_schema": schema}) == 'format?: string = "png", w: integer'
+    choices = {"properties": {"way": {"type": "string", "enum": ["up", "down"], "default": "up"}}}
+    assert frames.parameters({"name": "x", "input_schema": choices}) == 'way?: "up" | "down" = "up"'
     assert frames.parameters({"name": "x", "params_schema": {"text": "str", "how": ""}}) == "text: str, how"

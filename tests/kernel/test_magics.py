@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from support.gateways import ThreadedGateway
+from support.waiting import wait_for
 
 from suzent_jupyter.kernel import CapabilityFailed, KernelError, NodeNotFound, NoGateway, Result, UnknownCommand
 from suzent_jupyter.kernel.errors import InvalidParams, UsageError
@@ -82,6 +86,7 @@ def test_parameters(shell: Shell, phone: Phone) -> None:
         ("%suzent invoke MyPhone fail", CapabilityFailed, "lens cap"),
         ("%suzent approve AAAAAA", KernelError, "%suzent pending"),
         ("%suzent config nonsense", UsageError, "nodes_enabled"),
+        ("%suzent config invoke_timeout 5", UsageError, "can't be changed while the gateway runs"),
         ("%suzent config nodes_enabled perhaps", KernelError, "nodes_enabled"),
         ("%suzent audit many", UsageError, "rows"),
         ("%%suzent list\nbody", UsageError, "no cell body"),
@@ -99,6 +104,35 @@ def test_failures_are_one_line(
     assert "Traceback" not in lines[0]
 
 
+def test_an_interrupt_is_one_line_too(shell: Shell, phone: Phone, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt() -> None:
+        wait_for(lambda: phone.got("invoke"))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    result = shell.ip.run_cell("%suzent invoke MyPhone silence")
+    assert isinstance(result.error_in_exec, KeyboardInterrupt)
+    assert capsys.readouterr().out.strip() == "Interrupted; a call under way is cancelled on the device."
+    wait_for(lambda: len(phone.got("cancel")) == 1)
+
+
+def test_errors_of_python_calls_do_not_show_the_way_through_our_files(
+    shell: Shell, phone: Phone, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell.run("import suzent_jupyter as sz\ngw = sz.connect()\nphone = gw['MyPhone']")
+    capsys.readouterr()
+    shell.fail("phone.camera.snap(width='wide')")
+    shown = capsys.readouterr().out
+    assert "InvalidParams" in shown
+    assert shown.count("suzent_jupyter/kernel/") == 1  # the innermost frame, which IPython always shows
+    shell.ip.user_ns["gw"].close()
+
+
+def test_nodes_switched_off_are_said(shell: Shell) -> None:
+    shell.run("%suzent config nodes_enabled false")
+    assert "Next: %suzent config nodes_enabled true" in repr(shell.run("%suzent"))
+
+
 def test_every_verb_has_help(shell: Shell) -> None:
     overview = repr(shell.run("%suzent help"))
     for name, verb in all_verbs().items():
@@ -111,6 +145,7 @@ def test_every_verb_has_help(shell: Shell) -> None:
 
 def test_settings(shell: Shell) -> None:
     assert shell.run("%suzent config")["nodes_enabled"] is True
+    assert "\ninvoke_timeout " in repr(shell.run("%suzent config"))  # each limit on a line of its own
     assert shell.run("%suzent config invoke_timeout") == {"invoke_timeout": 30.0}
     assert shell.run("%suzent config display_name 'Kitchen 2'") == {"display_name": "Kitchen 2"}
     assert shell.run("%suzent config denied_commands shell.*") == {"denied_commands": ["shell.*"]}

@@ -92,7 +92,7 @@ def test_the_life_of_a_host_on_the_terminal(tmp_path: Path) -> None:
                 called = await line(host)
                 assert called.startswith("lamp.set ") and called.endswith(" ms ok\n") and "hush" not in called
                 await visit.invoke("lamp.break")
-                assert (await line(host)).endswith(" failed\n")
+                assert (await line(host)).endswith(" failed: RuntimeError: bulb\n")
                 await visit.invoke("x\x1b[2J")
                 assert (await line(host)).startswith("x ")
                 await visit.close(1013, "later\x1b[2J")
@@ -161,6 +161,34 @@ def test_a_refusal_ends_with_one_line_and_status_1(tmp_path: Path) -> None:
             await line(host)
             assert await line(host) == "Refused: The operator denied this device.\n"
             assert await asyncio.wait_for(host.wait(), 10) == 1
+
+    asyncio.run(main())
+
+
+def test_the_running_gateway_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_caps.py").write_text(MODULE)
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
+    monkeypatch.delenv("SUZENT_BASE_URL", raising=False)
+    (tmp_path / "runtime").mkdir()
+
+    def write(pid: int, url: str) -> None:
+        path = tmp_path / "runtime" / f"suzent-{pid}.json"
+        path.write_text(json.dumps({"pid": pid, "url": url, "token": "szt_secret", "mount_url": None}))
+        path.chmod(0o600)
+
+    async def main() -> None:
+        options = ("--module", "my_caps.py", "--no-builtin")
+        async with played_gateway() as gateway:
+            write(os.getpid(), gateway.url.replace("ws", "http", 1).removesuffix("/ws/node"))
+            async with process(tmp_path, *options) as host:
+                assert f"Connecting to {gateway.url} " in await line(host)
+                visit = await gateway.visit()
+                assert visit.connect_frame["device_token"] == ""  # the owner's token is not a device's
+            write(os.getppid(), "http://127.0.0.1:2")
+            async with process(tmp_path, *options) as host:
+                _, errors = await asyncio.wait_for(host.communicate(), 30)
+                assert host.returncode == 1 and errors.count(b"\n") == 1
+                assert b"Several gateways" in errors and b"--url URL" in errors
 
     asyncio.run(main())
 

@@ -15,7 +15,9 @@ def register(app: typer.Typer, node: typer.Typer) -> None:
     def demo(
         check: Annotated[bool, typer.Option("--check", help="Do it all without a browser, print it, and end.")] = False,
         browser: Annotated[bool, typer.Option(help="Open JupyterLab in a browser.")] = True,
-        port: Annotated[int, typer.Option(help="JupyterLab's port; the next free one if taken.")] = 8888,
+        port: Annotated[
+            int, typer.Option(min=0, max=65535, help="JupyterLab's port; the next free one if taken.")
+        ] = 8888,
         directory: Annotated[
             Path | None, typer.Option("--dir", help="Where the notebooks go; a temporary directory otherwise.")
         ] = None,

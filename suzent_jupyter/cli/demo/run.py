@@ -57,7 +57,7 @@ def run_demo(*, check: bool, browser: bool, port: int, directory: Path | None) -
         print(f"Error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        return 0
+        return 130 if check else 0
 
 
 @contextlib.contextmanager
@@ -114,7 +114,7 @@ def started(root: Path, *, port: int) -> Iterator[Demo]:
 
     def start(name: str, *command: str) -> Path:
         log = logs / f"{name}.log"
-        with log.open("wb") as output:
+        with log.open("wb") as output, _signals_put_off():
             processes[name] = subprocess.Popen(  # noqa: S603 - our own modules, no shell
                 [sys.executable, "-m", *command],
                 cwd=work,
@@ -157,6 +157,21 @@ def started(root: Path, *, port: int) -> Iterator[Demo]:
         yield Demo(runtime, lab_url, work / NOTEBOOK, processes)
     finally:
         _end(list(processes.values()))
+
+
+@contextlib.contextmanager
+def _signals_put_off() -> Iterator[None]:
+    """Let no signal end us between the start of a process and our knowing it."""
+    came: list[int] = []
+    numbers = [number for number in (signal.SIGINT, *_ENDING) if signal.getsignal(number) is not signal.SIG_IGN]
+    handlers = {number: signal.signal(number, lambda number, _: came.append(number)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _lab_settings(directory: Path) -> Path:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def _status(context: Context) -> Status:
     read_arguments(context, "status")
     gateway = context.gateway
-    return Status(gateway.url, gateway.records("nodes"), gateway.records("pending"))
+    enabled = gateway.config().get("nodes_enabled") is not False
+    return Status(gateway.url, gateway.records("nodes"), gateway.records("pending"), enabled)
 
 
 def _list(context: Context) -> Any:
