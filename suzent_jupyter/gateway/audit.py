@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _GATHER_SECONDS = 0.25
 _PRUNE_EVERY = 1000
+T = TypeVar("T")
 _ORIGIN_DEPTH = 16
 
 
@@ -87,6 +89,14 @@ class Audit:
         self._gathered.append(row)
         if self._flush is None:
             self._flush = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._write)
+
+    def run(self, work: Callable[[sa.Connection], T]) -> asyncio.Future[T]:
+        """Run a job of the store's that inserts entries; what was gathered before goes first, so that ids follow time.
+
+        Raises as :meth:`.store.Store.run`.
+        """
+        self._write()
+        return self._store.run(work)
 
     def insert(self, connection: sa.Connection, rows: list[Row]) -> list[Row]:
         """Write entries inside a transaction of the caller's; for what must not be lost."""

@@ -335,7 +335,7 @@ class Gateway:
             _replace_device(connection, device, [asdict(device)])
             return self.audit.insert(connection, [row])
 
-        rows = await self.store.run(work)
+        rows = await self.audit.run(work)
         if not wanted():
             gone = msgspec.structs.replace(row, outcome="code_gone")
 
@@ -343,7 +343,7 @@ class Gateway:
                 _replace_device(connection, device, former, only_if_same=True)
                 return self.audit.insert(connection, [gone])
 
-            self.audit.publish([*rows, *await self.store.run(undo)])
+            self.audit.publish([*rows, *await self.audit.run(undo)])
             raise SuzentError("code_gone", f"{device.display_name} hung up before it could be approved.")
         known = self.devices.by_id(device.device_id)
         self.devices.put(device)
@@ -372,7 +372,7 @@ class Gateway:
             connection.execute(sa.delete(schema.devices).where(schema.devices.c.device_id == device.device_id))
             return self.audit.insert(connection, [row])
 
-        rows = await self.store.run(work)
+        rows = await self.audit.run(work)
         self._drop_device(device)
         self.audit.publish(rows)
         return PairingActionResponse(
@@ -415,7 +415,7 @@ class Gateway:
             connection.execute(sa.update(table).where(table.c.device_id == device.device_id).values(**changes))
             return self.audit.insert(connection, [row])
 
-        rows = await self.store.run(work)
+        rows = await self.audit.run(work)
         for name, value in changes.items():
             setattr(device, name, value)
         self._tell_device("changed", device)
@@ -470,7 +470,7 @@ class Gateway:
             save_settings(connection, changes)
             return self.audit.insert(connection, [row])
 
-        rows = await self.store.run(work)
+        rows = await self.audit.run(work)
         self.settings.apply(changes)
         if changes.get("nodes_enabled") is False:
             error = SuzentError("nodes_disabled", "This gateway's nodes were switched off.")

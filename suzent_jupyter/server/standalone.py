@@ -22,12 +22,12 @@ class StandaloneGateway(SuzentTraits, JupyterApp):  # type: ignore[misc]
     version = __version__
     config_file_name = "jupyter_suzent_config"
     aliases: ClassVar[dict[str, str]] = {
-        "port": "SuzentApp.listener_port",
-        "data-dir": "SuzentApp.data_dir",
+        "port": "StandaloneGateway.listener_port",
+        "data-dir": "StandaloneGateway.data_dir",
         "log-level": "Application.log_level",
     }
     flags: ClassVar[dict[str, Any]] = {
-        "lan": ({"SuzentApp": {"node_lan_bind": True}}, "Listen for other devices, not on this machine alone."),
+        "lan": ({"StandaloneGateway": {"node_lan_bind": True}}, "Listen for other devices, not on this machine alone."),
     }
 
     @classmethod

@@ -150,3 +150,17 @@ async def test_every_row_of_a_call_says_where_it_came_from(gateway: ThreadedGate
             await client.recv("result")
         origins = [row["origin"] for row in (await http.get("/audit")).json()["entries"] if row["action"] == "invoke"]
         assert origins == [{}, {}, {"notebook": "a.ipynb", "cell": 3}]
+
+
+@sync
+async def test_ids_follow_time_also_of_calls_that_are_gathered(gateway: ThreadedGateway) -> None:
+    async with BareDevice(gateway.node_url) as device, gateway.http() as http:
+        await gateway.pair(device)
+        device.answer()
+        for status in ("paused", "active"):
+            await http.post("/nodes/MyPhone/invoke", json={"command": "echo"})
+            await http.post(f"/nodes/devices/{device.node_id}/status", json={"status": status})
+        entries = (await http.get("/audit")).json()["entries"]
+        actions = [entry["action"] for entry in entries]
+        assert actions[:4] == ["device.resume", "invoke", "device.pause", "invoke"]
+        assert [entry["at"] for entry in entries] == sorted((entry["at"] for entry in entries), reverse=True)

@@ -171,3 +171,14 @@ def test_reprs_and_logs_hold_no_token(make_gateway: MakeGateway, caplog: pytest.
     assert not any(gateway.token in record.getMessage() for record in ours)
     things: list[Any] = [gateway.service, gateway.service.kernel_token, gateway.service.gateway, gateway.config]
     assert not any(gateway.token in repr(thing) for thing in things)
+
+
+def test_the_stand_alone_gateway_explains_itself() -> None:
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "suzent_jupyter.cli", "gateway", "--help"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    assert "--port" in run.stdout
+    assert "--data-dir" in run.stdout
