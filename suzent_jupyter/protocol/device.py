@@ -47,6 +47,8 @@ class ConnectMessage(Frame):
         frames beyond Suzent's.
     description, tags : optional
         Text for people and for routing.
+    ticket : str, optional
+        From a pairing link: says that the operator invited this device.
     """
 
     type: Literal["connect"] = "connect"
@@ -58,6 +60,7 @@ class ConnectMessage(Frame):
     features: list[str] | None = None
     description: str | None = None
     tags: list[str] | None = None
+    ticket: str | None = None
 
 
 class PendingResponse(Frame):
