@@ -7,17 +7,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..protocol.wire import NULL, Raw, encode
+from ..protocol.wire import NULL, Raw, ascii_json, encode
 from .principals import Principal
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a device answered: its own words in ``error``, its result as raw JSON."""
+    """What a device answered: its own words in ``error``, its result as raw JSON.
+
+    ``ascii`` says that the result is known to hold nothing but ASCII.
+    """
 
     success: bool
     result: Raw = field(default_factory=lambda: NULL)
     error: str | None = None
+    ascii: bool = False
+
+    def ascii_result(self) -> bytes | memoryview:
+        """Return the result as ASCII-escaped JSON; as it came, without a copy, where it is that already."""
+        return memoryview(self.result) if self.ascii else ascii_json(bytes(self.result))
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +38,7 @@ class Call:
         Ends with the outcome or a :class:`~suzent_jupyter.protocol.errors.SuzentError`.
     deadline : float
         Loop time at which it fails, sent or not.
-    params : bytes
+    params : bytes or memoryview
         The parameters as JSON; the frame is made when the call's turn comes, since its ``timeout`` is known then.
     sent : bool
         Whether the device may know of it.
@@ -44,7 +52,7 @@ class Call:
     future: asyncio.Future[Outcome]
     started: float
     deadline: float
-    params: bytes
+    params: bytes | memoryview
     on_progress: Callable[[dict[str, Any]], None] | None = None
     origin: dict[str, Any] | None = None
     idempotency: tuple[str, str] | None = None
@@ -58,11 +66,10 @@ class Call:
         """Bytes of the frame, near enough."""
         return len(self.params) + 256
 
-    def frame(self, now: float) -> bytes:
-        """Return the invoke frame, with the seconds that remain at loop time ``now``."""
-        return b'{"type":"invoke","request_id":"%s","command":%s,"params":%s,"timeout":%.3f}' % (
+    def frame(self, now: float) -> tuple[bytes, bytes | memoryview, bytes]:
+        """Return the invoke frame in parts, with the seconds that remain at loop time ``now``."""
+        head = b'{"type":"invoke","request_id":"%s","command":%s,"params":' % (
             self.request_id.encode(),
             encode(self.command),
-            self.params,
-            max(0.001, self.deadline - now),
         )
+        return head, self.params, b',"timeout":%.3f}' % max(0.001, self.deadline - now)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.client import TOPICS, HelloMessage
 from ..protocol.errors import CLOSE_DEAD, CLOSE_GOING_AWAY, CLOSE_SLOW_READER, SuzentError
-from ..protocol.wire import CallFrame, ascii_json, decode, decode_call, encode_ascii
+from ..protocol.wire import CallFrame, decode, decode_call, encode_ascii
 from .calls import Outcome
 from .liveness import Liveness
 from .principals import Principal
@@ -54,7 +54,10 @@ class ClientLink:
         return self._principal.credential_id
 
     def receive(self, data: str | bytes) -> None:
-        """Take one message."""
+        """Take one message, when its turn comes."""
+        self._gateway.turns.small(partial(self._take, data))
+
+    def _take(self, data: str | bytes) -> None:
         if self._closed:
             return
         frame: CallFrame | None = None
@@ -153,15 +156,12 @@ class ClientLink:
         else:
             outcome = future.result()
             # Spliced, not re-encoded: the result may be megabytes.
-            self._write(
-                b'{"type":"result","id":%s,"success":%s,"error":%s,"result":%s}'
-                % (
-                    encode_ascii(call_id),
-                    b"true" if outcome.success else b"false",
-                    encode_ascii(outcome.error),
-                    ascii_json(bytes(outcome.result)),
-                )
+            head = b'{"type":"result","id":%s,"success":%s,"error":%s,"result":' % (
+                encode_ascii(call_id),
+                b"true" if outcome.success else b"false",
+                encode_ascii(outcome.error),
             )
+            self._write(head, outcome.ascii_result(), b"}")
 
     def _send_error(self, call_id: str | int, error: SuzentError) -> None:
         body = error.as_body()
@@ -187,15 +187,15 @@ class ClientLink:
     def _send(self, frame: dict[str, Any]) -> None:
         self._write(encode_ascii(frame))
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, *parts: bytes | memoryview) -> None:
         if self._closed:
             return
         if self._unsent > self._gateway.limits.client_buffer_bytes:
             self.close(CLOSE_SLOW_READER, "slow reader: subscribe again")
             return
-        pending = self._transport.send(data)
+        pending = self._transport.send(*parts)
         if pending is not None:
-            size = len(data)
+            size = sum(map(len, parts))
             self._unsent += size
 
             def written(done: asyncio.Future[None]) -> None:

@@ -122,7 +122,7 @@ class Dispatcher:
             raise SuzentError("paused", f"{session.display_name} is paused.")
         capability = session.capability(command)
         if capability.params_schema or capability.input_schema:
-            encoded = encode(check_params(capability, _object(params)))
+            encoded: bytes | memoryview = encode(check_params(capability, _object(params)))
         else:
             encoded = _raw_object(params)
         limit = self._limits.frame_bytes if session.features is not None else self._limits.plain_params_bytes
@@ -144,8 +144,11 @@ class Dispatcher:
 
     # -- how a call ends --
 
-    def result(self, session: NodeSession, frame: ResultFrame, size: int) -> None:
-        """Take a device's result: of a call under way, of one that was given up, or of none."""
+    def result(self, session: NodeSession, frame: ResultFrame, size: int, *, is_ascii: bool = False) -> None:
+        """Take a device's result: of a call under way, of one that was given up, or of none.
+
+        ``size`` is the frame's bytes, ``is_ascii`` whether all of them are ASCII.
+        """
         call = session.calls.get(frame.request_id)
         if call is None:
             late = session.late.pop(frame.request_id, None)
@@ -158,7 +161,7 @@ class Dispatcher:
                 SuzentError("too_large", f"The result takes {size:,} bytes; {self._limits.frame_bytes:,} is the most."),
             )
         elif not call.future.done():
-            call.future.set_result(_outcome(frame))
+            call.future.set_result(_outcome(frame, is_ascii))
 
     def bad_result(self, session: NodeSession, request_id: str, why: str) -> None:
         """End a call whose result can't be used."""
@@ -258,12 +261,12 @@ class Dispatcher:
         )
 
 
-def _outcome(frame: ResultFrame) -> Outcome:
+def _outcome(frame: ResultFrame, is_ascii: bool = False) -> Outcome:
     error = frame.error
     text = error if error is None or isinstance(error, str) else encode(error).decode()
     if not frame.success and not text:
         text = "The device reported a failure without saying why."
-    return Outcome(frame.success, frame.result, text[:_ERROR_CHARS] if text else None)
+    return Outcome(frame.success, frame.result, text[:_ERROR_CHARS] if text else None, is_ascii)
 
 
 def _fingerprint(node_id: str, command: str, params: Raw) -> bytes:
@@ -272,11 +275,12 @@ def _fingerprint(node_id: str, command: str, params: Raw) -> bytes:
     return hashlib.sha256(b"\0".join(parts)).digest()
 
 
-def _raw_object(params: Raw) -> bytes:
-    raw = bytes(params).strip()
-    if raw == b"null":
+def _raw_object(params: Raw) -> bytes | memoryview:
+    raw = memoryview(params)  # megabytes, perhaps: seen, not copied
+    first = bytes(raw[:1])
+    if first == b"n":
         return b"{}"
-    if not raw.startswith(b"{"):
+    if first != b"{":
         raise SuzentError("invalid_request", "`params` must be an object: parameter name → value.")
     return raw
 

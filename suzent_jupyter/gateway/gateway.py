@@ -35,6 +35,7 @@ from .sockets import Sockets
 from .store import Store
 from .tokens import mint_token, token_digest, token_hint
 from .transport import Transport
+from .turns import Turns
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -85,6 +86,7 @@ class Gateway:
         self.version = __version__
         #: Set when the store is loaded: until then nobody's token is known.
         self.ready = asyncio.Event()
+        self.turns = Turns()
         self.changes = Changes()
         self.devices = Devices()
         self.registry = Registry()

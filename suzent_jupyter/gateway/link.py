@@ -393,8 +393,9 @@ class DeviceLink:
             return
         frame = decode_frame(data)
         if isinstance(frame, ResultFrame):
-            size = len(data) if data.isascii() else len(data.encode())
-            self._gateway.dispatcher.result(session, frame, size)
+            is_ascii = data.isascii()
+            size = len(data) if is_ascii else len(data.encode())
+            self._gateway.dispatcher.result(session, frame, size, is_ascii=is_ascii)
         elif isinstance(frame, dict):
             self._other_frame(session, frame)
         else:

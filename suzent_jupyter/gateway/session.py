@@ -178,7 +178,7 @@ class NodeSession:
     def _send(self, call: Call) -> None:
         self.calls[call.request_id] = call
         call.sent = True
-        self._write(call.frame(asyncio.get_running_loop().time()))
+        self._write(*call.frame(asyncio.get_running_loop().time()))
 
     def _pump(self) -> None:
         while self.alive and self._waiting and self._may_send(self._waiting[0]):
@@ -187,11 +187,11 @@ class NodeSession:
             if not call.over:
                 self._send(call)
 
-    def _write(self, frame: bytes) -> None:
-        pending = self.transport.send(frame)
+    def _write(self, *parts: bytes | memoryview) -> None:
+        pending = self.transport.send(*parts)
         if pending is None:
             return
-        size = len(frame)
+        size = sum(map(len, parts))
         self._unsent += size
 
         def written(done: asyncio.Future[None]) -> None:

@@ -29,8 +29,11 @@ class Transport(Protocol):
     received_at: float
     moved_at: float
 
-    def send(self, frame: bytes) -> asyncio.Future[None] | None:
-        """Send one text frame. Return None if the socket took all of it, else a future for when it has."""
+    def send(self, *parts: bytes | memoryview) -> asyncio.Future[None] | None:
+        """Send one text frame, given in parts so that nobody need copy megabytes to put them together.
+
+        Returns None if the socket took all of it, else a future for when it has.
+        """
 
     def ping(self, payload: bytes) -> asyncio.Future[None] | None:
         """Send an RFC 6455 ping; returns as :meth:`send`."""

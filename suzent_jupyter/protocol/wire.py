@@ -50,7 +50,7 @@ _call_decoder = msgspec.json.Decoder(CallFrame)
 _encoder = msgspec.json.Encoder()
 
 
-def decode(data: bytes | str) -> Any:
+def decode(data: bytes | str | memoryview) -> Any:
     """Parse JSON.
 
     Raises

@@ -44,7 +44,7 @@ async def invoke(request: Request) -> bytes:
     call = decode_call(request.body)
     call.node = request.path["node"]
     request.waits_for = submit_call(request.gateway, request.principal, call)
-    return invoke_answer(await request.waits_for)
+    return b"".join(invoke_answer(await request.waits_for))
 
 
 async def list_pending(request: Request) -> PendingListResponse:

@@ -17,6 +17,7 @@ log = logging.getLogger("suzent_jupyter")
 
 _PORTS_TRIED = 50
 _HEADER_BYTES = 64 * 1024
+_CHUNK_BYTES = 256 * 1024  # of a body, read in one go
 _REFUSED_BODY = 256 * 1024 * 1024  # read and dropped up to here, so that the client gets to read why
 
 
@@ -72,6 +73,7 @@ class Listener:
             xheaders=False,
             max_body_size=_REFUSED_BODY,
             max_header_size=_HEADER_BYTES,
+            chunk_size=_CHUNK_BYTES,
         )
         self._server.add_sockets(self._sockets)
 

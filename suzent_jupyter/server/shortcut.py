@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable
 from http.client import responses
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,9 @@ from tornado.httputil import (
 from ..gateway import Authority
 from ..gateway.calls import Outcome
 from ..gateway.clients import submit_call
+from ..gateway.turns import LARGE_BYTES
 from ..protocol.errors import SuzentError
-from ..protocol.wire import ascii_json, decode_call, encode_ascii
+from ..protocol.wire import decode_call, encode_ascii
 from .auth import principal_of_token
 
 if TYPE_CHECKING:
@@ -32,13 +34,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("suzent_jupyter")
 
+_LARGE = 16 * 1024
 
-def invoke_answer(outcome: Outcome) -> bytes:
-    """Return the answer's body. The result is spliced in, not re-encoded: it may be megabytes."""
-    return b'{"success":%s,"result":%s,"error":%s}' % (
-        b"true" if outcome.success else b"false",
-        ascii_json(bytes(outcome.result)),
-        encode_ascii(outcome.error),
+
+def invoke_answer(outcome: Outcome) -> tuple[bytes, bytes | memoryview, bytes]:
+    """Return the answer's body in parts. The result is passed on as it came: it may be megabytes."""
+    return (
+        b'{"success":true,"result":' if outcome.success else b'{"success":false,"result":',
+        outcome.ascii_result(),
+        b',"error":%s}' % encode_ascii(outcome.error),
     )
 
 
@@ -63,18 +67,25 @@ class InvokeDelegate(HTTPMessageDelegate):
         self._token = token
         self._node = node
         self._chunks: list[bytes] = []
+        self._size = 0
         self._call: asyncio.Future[Outcome] | None = None
         self._gone = False
 
     def headers_received(self, start_line: object, headers: HTTPHeaders) -> None:
         """Tornado found this delegate by the headers; there is nothing more to learn from them."""
 
-    def data_received(self, chunk: bytes) -> None:
-        """Take a part of the body."""
+    def data_received(self, chunk: bytes) -> Awaitable[None] | None:
+        """Take a part of the body; of a large one not more than one in a turn."""
         self._chunks.append(chunk)
+        self._size += len(chunk)
+        return self._service.gateway.turns.large_turn() if len(chunk) >= LARGE_BYTES else None
 
     def finish(self) -> None:
         """Start the call: the request is complete."""
+        turns = self._service.gateway.turns
+        (turns.large if self._size >= LARGE_BYTES else turns.small)(self._start)
+
+    def _start(self) -> None:
         try:
             self._service.check_running()
             principal = principal_of_token(self._service, self._request, self._token)
@@ -103,7 +114,7 @@ class InvokeDelegate(HTTPMessageDelegate):
         if call.cancelled():
             self._refuse(SuzentError("cancelled", "The call was cancelled."))
         elif (error := call.exception()) is None:
-            self._answer(200, invoke_answer(call.result()))
+            self._answer(200, *invoke_answer(call.result()))
         elif isinstance(error, SuzentError):
             self._refuse(error)
         else:
@@ -113,17 +124,24 @@ class InvokeDelegate(HTTPMessageDelegate):
     def _refuse(self, error: SuzentError) -> None:
         self._answer(error.status, encode_ascii(error.as_body()))
 
-    def _answer(self, status: int, body: bytes) -> None:
+    def _answer(self, status: int, *parts: bytes | memoryview) -> None:
         connection = self._request.connection
         if self._gone or connection is None:
             return
+        size = sum(map(len, parts))
         headers = HTTPHeaders(
             {
                 "Content-Type": "application/json",
-                "Content-Length": str(len(body)),
+                "Content-Length": str(size),
                 "Date": format_timestamp(time.time()),
             }
         )
         reason = responses.get(status, "Client Closed Request")
-        connection.write_headers(ResponseStartLine("HTTP/1.1", status, reason), headers, body)
+        start = ResponseStartLine("HTTP/1.1", status, reason)
+        if size < _LARGE:
+            connection.write_headers(start, headers, b"".join(parts))
+        else:
+            connection.write_headers(start, headers)
+            for part in parts:
+                connection.write(part)  # type: ignore[arg-type]  # kept, not copied
         connection.finish()

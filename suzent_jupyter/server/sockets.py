@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketHandler
 
+from ..gateway.turns import LARGE_BYTES
 from ..protocol.errors import SuzentError
 from ..protocol.wire import encode_ascii
 from .auth import has_forwarding_headers, is_loopback, peer_address
@@ -63,18 +64,18 @@ class SocketTransport:
         stream.read_from_fd = read_from_fd
         stream.write_to_fd = write_to_fd
 
-    def send(self, frame: bytes) -> asyncio.Future[None] | None:
+    def send(self, *parts: bytes | memoryview) -> asyncio.Future[None] | None:
         """Send one text frame."""
-        return self._write(_TEXT, frame)
+        return self._write(_TEXT, *parts)
 
     def ping(self, payload: bytes) -> asyncio.Future[None] | None:
         """Send an RFC 6455 ping."""
         return self._write(_PING, payload)
 
-    def _write(self, first: int, payload: bytes) -> asyncio.Future[None] | None:
+    def _write(self, first: int, *parts: bytes | memoryview) -> asyncio.Future[None] | None:
         if self._connection.is_closing():
             return None
-        size = len(payload)
+        size = sum(map(len, parts))
         if size < 126:
             head = bytes((first, size))
         elif size < 0x10000:
@@ -83,10 +84,11 @@ class SocketTransport:
             head = struct.pack("!BBQ", first, 127, size)
         try:
             if size < _LARGE:
-                written = self._stream.write(head + payload)
+                written = self._stream.write(b"".join((head, *parts)))
             else:
                 self._stream.write(head)
-                written = self._stream.write(payload)
+                for part in parts:
+                    written = self._stream.write(part)  # kept, not copied, where it is large
         except StreamClosedError:
             return None
         if written.done():
@@ -116,6 +118,7 @@ class SocketHandler(WebSocketHandler, Caller):
     """Serves one socket route on the listener."""
 
     link: Link | None = None
+    _held: str | bytes | None = None
 
     def initialize(self, service: GatewayService, routes: dict[str, Route]) -> None:
         """Take what the mount hands over."""
@@ -153,9 +156,23 @@ class SocketHandler(WebSocketHandler, Caller):
         else:
             self.link = self.service.gateway.open_client(transport, self.principal)
 
-    def on_message(self, message: str | bytes) -> None:
-        """Pass a message on."""
-        if self.link is not None:
+    def on_message(self, message: str | bytes) -> Awaitable[None] | None:
+        """Pass a message on; a large one when its turn comes, and until then nothing more is read from this socket."""
+        if self.link is None:
+            return None
+        if len(message) < LARGE_BYTES or (turn := self.service.gateway.turns.large_turn()) is None:
+            self.link.receive(message)
+            return None
+        self._held = message
+        return self._wait_for(turn)
+
+    async def _wait_for(self, turn: Awaitable[None]) -> None:
+        await turn
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        message, self._held = self._held, None
+        if message is not None and self.link is not None:
             self.link.receive(message)
 
     def on_pong(self, data: bytes) -> None:
@@ -165,6 +182,7 @@ class SocketHandler(WebSocketHandler, Caller):
 
     def on_close(self) -> None:
         """Tell the link, and let go of it."""
+        self._pass_on()  # it came before the end
         if self.link is not None:
             self.link.closed()
             self.link = None

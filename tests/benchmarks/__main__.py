@@ -16,9 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import websockets
-
-from .lean import LeanClient, echo_device, rate
+from .lean import LeanClient, echo_device, idle_device, rate
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 1.0
@@ -168,16 +166,6 @@ async def client() -> None:
             task.cancel()
 
 
-async def _idle(port: int, name: str, token: str) -> websockets.ClientConnection:
-    ws = await websockets.connect(
-        f"ws://127.0.0.1:{port}/ws/node", compression=None, ping_interval=None, open_timeout=60
-    )
-    hello = {"type": "connect", "display_name": name, "capabilities": [{"name": "echo"}], "device_token": token}
-    await ws.send(json.dumps(hello))
-    await ws.recv()
-    return ws
-
-
 async def devices(count: int = 2000) -> None:
     """Time to connect many devices, memory each takes, and whether a call notices them."""
     with gateway() as gate:
@@ -188,10 +176,10 @@ async def devices(count: int = 2000) -> None:
         quiet = await rate([await LeanClient(gate.port, path, gate.token).open()], body(64), SECONDS * 3)
         before = gate.ask("rss")
         began = time.perf_counter()
-        sockets = []
+        idle_devices = []
         for start in range(0, count, 100):
             batch = idle[start : start + 100]
-            sockets += await asyncio.gather(*(_idle(gate.port, name, secret) for name, secret in batch))
+            idle_devices += await asyncio.gather(*(idle_device(gate.port, name, secret) for name, secret in batch))
         took = time.perf_counter() - began
         each = (gate.ask("rss") - before) / count
         crowded = await rate([await LeanClient(gate.port, path, gate.token).open()], body(64), SECONDS * 3)
@@ -202,8 +190,8 @@ async def devices(count: int = 2000) -> None:
             f"{crowded[0] / quiet[0]:.2f}"
         )
         task.cancel()
-        for ws in sockets:
-            ws.transport.abort()
+        for writer in idle_devices:
+            writer.transport.abort()
 
 
 async def lag(count: int = 200, flights: int = 64) -> None:

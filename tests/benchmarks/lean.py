@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import struct
 import time
 from collections.abc import Callable
 
@@ -53,6 +54,21 @@ async def echo_device(url: str, connect: dict[str, object] | None, ready: Callab
                 )
             elif '"ping"' not in frame_type:
                 ready(json.loads(text))
+
+
+async def idle_device(port: int, name: str, token: str) -> asyncio.StreamWriter:
+    """Connect a device that does nothing more; only the bytes of the handshake, so that the gateway's share shows."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(
+        f"GET /ws/node HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+    )
+    await reader.readuntil(b"\r\n\r\n")
+    hello = {"type": "connect", "display_name": name, "capabilities": [{"name": "echo"}], "device_token": token}
+    frame = json.dumps(hello).encode()
+    writer.write(struct.pack("!BBH", 0x81, 0x80 | 126, len(frame)) + b"\0\0\0\0" + frame)  # masked by zeros
+    assert b'"connected"' in await reader.readuntil(b'"connected"')
+    return writer
 
 
 async def rate(clients: list[LeanClient], body: bytes, seconds: float) -> tuple[float, float]:
