@@ -8,6 +8,7 @@ import sqlite3
 from pathlib import Path
 
 import httpx
+import pytest
 import websockets
 from support.calls import store_loaded
 from support.device import BareDevice
@@ -72,6 +73,7 @@ async def check(gateway: ForkedGateway, book: Book) -> None:
                 assert frame.get("node_id", node_id) == node_id
 
 
+@pytest.mark.timeout(300)  # 50 starts of a process
 def test_kill_during_approvals_and_revokes(tmp_path: Path) -> None:
     chance = random.Random(7)
     zygote = Zygote(tmp_path)
