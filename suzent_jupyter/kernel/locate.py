@@ -127,6 +127,15 @@ def running() -> list[Running]:
     return found
 
 
+def _distinct(gateways: list[Running]) -> list[Running]:
+    """Return one server of each gateway: those of one user share a gateway, and so its kernels' token."""
+    seen: dict[str, Running] = {}
+    for gateway in gateways:
+        token = gateway.target.token
+        seen.setdefault(token.reveal() if token else f"process {gateway.pid}", gateway)
+    return list(seen.values())
+
+
 def _read_runtime_file(path: Path) -> Running | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
@@ -203,6 +212,7 @@ def _from_running() -> Target | None:
     for gateway in gateways:
         if str(gateway.pid) == parent:
             return gateway.target
+    gateways = _distinct(gateways)
     if len(gateways) > 1:
         listed = ", ".join(f"{gateway.target.url} (process {gateway.pid})" for gateway in gateways)
         raise NoGateway(
@@ -289,6 +299,7 @@ class Locator:
                 return gateway.target
         if failed.source == "SUZENT_BASE_URL":
             return None
+        gateways = _distinct(gateways)
         return gateways[0].target if len(gateways) == 1 else None
 
 

@@ -11,7 +11,7 @@ from jupyter_server.utils import url_path_join
 
 from .._version import __version__
 from .config import SuzentTraits
-from .mount import HANDLERS, Mount
+from .mount import FORWARDERS, HANDLERS, Mount
 from .service import GatewayService
 
 _STOP_SECONDS = 3.0
@@ -35,7 +35,7 @@ class SuzentApp(SuzentTraits, ExtensionApp):
         Mount(self.serverapp.web_app, self.serverapp.base_url, self.service)
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
-        await self.service.start(self.service_config(local_url(serverapp)), HANDLERS)
+        await self.service.start(self.service_config(local_url(serverapp)), HANDLERS, FORWARDERS)
 
     async def stop_extension(self) -> None:
         """Stop the gateway; whatever happens, the server's own shutdown goes on."""

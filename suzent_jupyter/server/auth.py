@@ -33,7 +33,13 @@ def has_browser_headers(headers: HTTPHeaders) -> bool:
 
 
 def peer_address(request: HTTPServerRequest) -> str:
-    """Return the address at the other end of the socket itself, whatever headers say; ``""`` for Unix sockets."""
+    """Return the address at the other end of the socket itself, whatever headers say; ``""`` for Unix sockets.
+
+    Of a request that a guest forwards: at the other end of the guest's.
+    """
+    forwarded: str | None = getattr(request, "suzent_peer", None)  # set by the door alone, see :mod:`.door`
+    if forwarded is not None:
+        return forwarded
     address = getattr(getattr(request.connection, "context", None), "address", None)
     return str(address[0]) if isinstance(address, tuple) and address else ""
 
@@ -79,10 +85,13 @@ def find_token(headers: HTTPHeaders) -> str | None:
 
 
 class KernelToken:
-    """The token in the kernels' environment: made at start, never written to the store, dead with the server."""
+    """The token in the kernels' environment: made at start, never written to the store, dead with the server.
 
-    def __init__(self, account: str, org: str) -> None:
-        self.value = mint_token()
+    Of several servers with one gateway it is the same, and dead with the last of them.
+    """
+
+    def __init__(self, account: str, org: str, value: str | None = None) -> None:
+        self.value = value or mint_token()
         self._principal = Principal(Authority.FULL, account, org, "", "kernel")
 
     def principal(self, token: str) -> Principal | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from jupyter_core.utils import ensure_async
 from jupyter_server.auth import User
@@ -27,19 +27,17 @@ if TYPE_CHECKING:
 AUTH_RESOURCE = "suzent"
 
 
-async def jupyter_principal(handler: Any, service: GatewayService, route: Route) -> Principal:
-    """Return who asks: our own token first, then Jupyter's user.
+async def find_jupyter_caller(handler: Any, route: Route) -> tuple[Literal["nobody", "token", "user"], str | None]:
+    """Return who asks, and their Suzent token: our own token first, then Jupyter's user.
 
     Our token is looked for before Jupyter's identity provider is asked, since Jupyter and JupyterHub read
-    ``Authorization`` as theirs; and it exempts from XSRF, which only a cookie needs.
+    ``Authorization`` as theirs; and it exempts from XSRF, which only a cookie needs. What it is worth is not looked at.
 
     Raises
     ------
     SuzentError
         ``unauthorized`` or ``forbidden``.
     """
-    service.check_running()
-    await service.gateway.ready.wait()
     nobody = route.authority is Authority.NONE  # whatever comes along: a device may show a token that is dead by now
     token = None if nobody else find_token(handler.request.headers)
     if nobody or token is not None:
@@ -47,10 +45,9 @@ async def jupyter_principal(handler: Any, service: GatewayService, route: Route)
         if not handler.check_host():
             raise SuzentError("forbidden", "This server does not answer to that host name.")
         if token is None:
-            return NOBODY
-        principal = principal_of_token(service, handler.request, token)
-        handler.current_user = handler._jupyter_current_user = User(username=principal.actor)
-        return principal
+            return "nobody", None
+        handler.current_user = handler._jupyter_current_user = User(username="token")
+        return "token", token
     try:
         await JupyterHandler.prepare(handler, _redirect_to_login=False)
     except web.HTTPError as error:
@@ -62,8 +59,22 @@ async def jupyter_principal(handler: Any, service: GatewayService, route: Route)
         raise SuzentError("unauthorized", "Log in to the Jupyter server, or send a token.")
     if not await ensure_async(handler.authorizer.is_authorized(handler, user, route.action, AUTH_RESOURCE)):
         raise SuzentError("forbidden", f"The server's authorizer does not let this user {route.action} devices.")
+    return "user", None
+
+
+async def jupyter_principal(handler: Any, service: GatewayService, route: Route) -> Principal:
+    """Return who asks; ``unauthorized`` or ``forbidden``."""
+    service.check_running()
     gateway = service.gateway
-    return Principal(Authority.FULL, gateway.account, gateway.org, "", "user")
+    await gateway.ready.wait()
+    kind, token = await find_jupyter_caller(handler, route)
+    if kind == "nobody":
+        return NOBODY
+    if token is None:
+        return Principal(Authority.FULL, gateway.account, gateway.org, "", "user")
+    principal = principal_of_token(service, handler.request, token)
+    handler.current_user = handler._jupyter_current_user = User(username=principal.actor)
+    return principal
 
 
 class JupyterRouteHandler(RouteHandler, JupyterHandler):

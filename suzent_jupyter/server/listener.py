@@ -32,10 +32,13 @@ class Listener:
         ``127.0.0.1``, or ``0.0.0.0`` for other devices.
     port : int
         The wanted port; 0 for any free one.
+    exact : bool
+        Take no other.
     """
 
-    def __init__(self, service: GatewayService, host: str, port: int) -> None:
+    def __init__(self, service: GatewayService, host: str, port: int, *, exact: bool = False) -> None:
         self._service = service
+        self._exact = exact
         self.host = host
         self._wanted = port
         self.port = 0
@@ -48,9 +51,10 @@ class Listener:
         Raises
         ------
         OSError
-            When no port can be had; bound for other devices, when exactly the wanted one can't.
+            When no port can be had; bound for other devices or exactly, when the wanted one can't.
         """
-        last = self._wanted if self._wanted == 0 or self.host != "127.0.0.1" else self._wanted + _PORTS_TRIED
+        one = self._exact or self._wanted == 0 or self.host != "127.0.0.1"
+        last = self._wanted if one else self._wanted + _PORTS_TRIED
         port = self._wanted
         while True:
             try:

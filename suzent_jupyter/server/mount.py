@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 #: The module of the handlers; it brings everything with it and is loaded off the event loop.
 HANDLERS = "suzent_jupyter.server.jupyter"
+FORWARDERS = "suzent_jupyter.server.forward"
 
 
 class Mount(RuleRouter):
@@ -37,8 +38,10 @@ class Mount(RuleRouter):
     def __init__(self, application: Application, base_url: str, service: GatewayService) -> None:
         super().__init__()
         self._application = application
-        self._root = re.escape(f"{base_url}suzent")
+        self._plain_root = f"{base_url}suzent"
+        self._root = re.escape(self._plain_root)
         self._service = service
+        self._forwards: bool | None = None
         # Not by add_handlers: Jupyter's looks for the methods of a handler, and there is none yet.
         application.default_router.rules.insert(0, Rule(PathMatches(f"{self._root}/.*"), self))
 
@@ -46,16 +49,33 @@ class Mount(RuleRouter):
         """Return who handles a request; None for URLs that are not in the table."""
         if not self._service.running:
             return self._application.get_handler_delegate(request, StartingHandler)
-        if not self.rules:
-            from .jupyter import JupyterRouteHandler, JupyterSocketHandler
-            from .routes import by_path
-
-            for routes in by_path().values():
-                route = next(iter(routes.values()))
-                handler = JupyterSocketHandler if "WS" in routes else JupyterRouteHandler
-                matcher = PathMatches(f"{self._root}{route.pattern}/?")
-                self.add_rules([Rule(matcher, handler, {"service": self._service, "routes": routes})])
+        forwards = self._service.guest is not None
+        if forwards != self._forwards:
+            self._forwards = forwards
+            self.rules = []
+            self.add_rules(self._forwarding() if forwards else self._serving())
         return super().find_handler(request, **kwargs)
+
+    def _serving(self) -> list[Rule]:
+        from .jupyter import JupyterRouteHandler, JupyterSocketHandler
+
+        return self._rules_of(JupyterRouteHandler, JupyterSocketHandler, {})
+
+    def _forwarding(self) -> list[Rule]:
+        from .forward import ForwardHandler, ForwardSocketHandler
+
+        return self._rules_of(ForwardHandler, ForwardSocketHandler, {"root": self._plain_root})
+
+    def _rules_of(self, plain: type[RequestHandler], socket: type[RequestHandler], more: dict[str, Any]) -> list[Rule]:
+        from .routes import by_path
+
+        rules = []
+        for routes in by_path().values():
+            route = next(iter(routes.values()))
+            handler = socket if "WS" in routes else plain
+            arguments = {"service": self._service, "routes": routes, **more}
+            rules.append(Rule(PathMatches(f"{self._root}{route.pattern}/?"), handler, arguments))
+        return rules
 
     def get_target_delegate(
         self, target: Any, request: httputil.HTTPServerRequest, **target_params: Any

@@ -61,14 +61,19 @@ class RuntimeFile:
 
     def write(self, facts: dict[str, Any]) -> None:
         """Write the facts, whole or not at all."""
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = self.path.with_suffix(".tmp")
-        draft.unlink(missing_ok=True)
-        descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump({"pid": os.getpid(), "version": __version__, "started_at": now_text(), **facts}, file, indent=1)
-        draft.replace(self.path)
+        write_privately(self.path, {"pid": os.getpid(), "version": __version__, "started_at": now_text(), **facts})
 
     def remove(self) -> None:
         """Remove it."""
         self.path.unlink(missing_ok=True)
+
+
+def write_privately(path: Path, facts: dict[str, Any]) -> None:
+    """Write JSON that only we can read, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = path.with_suffix(".tmp")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(facts, file, indent=1)
+    draft.replace(path)

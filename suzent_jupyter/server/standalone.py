@@ -11,7 +11,7 @@ from jupyter_core.application import JupyterApp
 
 from .._version import __version__
 from .config import SuzentTraits
-from .service import GatewayService
+from .service import AlreadyRunningError, GatewayService
 
 
 class StandaloneGateway(SuzentTraits, JupyterApp):  # type: ignore[misc]
@@ -49,7 +49,14 @@ class StandaloneGateway(SuzentTraits, JupyterApp):  # type: ignore[misc]
                 loop.add_signal_handler(number, stop.set)
             except NotImplementedError:  # Windows
                 signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
-        await service.start(self.service_config())
+        config = self.service_config()
+        config.may_be_guest = False  # it has no Jupyter mount, which is what guests are for
+        try:
+            await service.start(config)
+        except AlreadyRunningError as error:
+            self.log.error("%s Stop it first, or give this one a --data-dir of its own.", error)
+            await service.stop()
+            raise SystemExit(1) from None
         if service.port is None:
             await service.stop()
             raise SystemExit(1)

@@ -56,7 +56,7 @@ def test_without_a_listener_the_mount_is_taken() -> None:
 
 def test_the_server_that_started_the_kernel_wins_over_others(monkeypatch: pytest.MonkeyPatch) -> None:
     write_runtime()
-    write_runtime(os.getppid(), url="http://127.0.0.1:2")
+    write_runtime(os.getppid(), url="http://127.0.0.1:2", token="szt_other")
     with pytest.raises(NoGateway) as failure:
         locate()
     assert "http://127.0.0.1:2 " in str(failure.value)
@@ -64,6 +64,18 @@ def test_the_server_that_started_the_kernel_wins_over_others(monkeypatch: pytest
     assert TOKEN not in str(failure.value) + repr(failure.value) + repr(failure.value.details)
     monkeypatch.setenv("JPY_PARENT_PID", str(os.getppid()))
     assert locate().url == "http://127.0.0.1:2"
+
+
+def test_several_servers_of_one_gateway_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_runtime(mount_url="http://127.0.0.1:8888/suzent")
+    write_runtime(os.getppid(), mount_url="http://127.0.0.1:8889/suzent")
+    assert locate().url == "http://127.0.0.1:25314"
+    # Without a listener each names its own mount; the kernels' token says that they are one.
+    write_runtime(url="http://127.0.0.1:8888/suzent")
+    write_runtime(os.getppid(), url="http://127.0.0.1:8889/suzent")
+    assert locate().url in ("http://127.0.0.1:8888/suzent", "http://127.0.0.1:8889/suzent")
+    monkeypatch.setenv("JPY_PARENT_PID", str(os.getppid()))
+    assert locate().url == "http://127.0.0.1:8889/suzent"
 
 
 def test_stale_foreign_and_broken_files_do_not_count(tmp_path: Path) -> None:

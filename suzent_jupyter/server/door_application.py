@@ -1,0 +1,121 @@
+"""The route table behind the guests' door, for those who show the secret.
+
+A guest has found out who the caller is, by its own Jupyter server's rules, and says so; here alone that is believed.
+What a token is worth is looked up here, with the caller's address instead of the guest's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from typing import TYPE_CHECKING, Any
+
+from tornado.httputil import HTTPServerRequest
+from tornado.web import Application, RequestHandler
+
+from ..gateway import Authority, Principal
+from ..gateway.principals import NOBODY
+from ..protocol.errors import SuzentError
+from ..protocol.wire import encode_ascii
+from .auth import find_token, principal_of_token
+from .forwarded import CALLER_HEADER, LINE_PATH, SECRET_HEADER, ForwardedCaller
+from .handlers import Caller, LargeBodyHandler
+from .routes import by_path
+from .sockets import SocketHandler
+
+if TYPE_CHECKING:
+    from .service import GatewayService
+
+
+class DoorCaller(Caller):
+    """Takes the guest's word for who asks."""
+
+    async def find_caller(self, least: Authority) -> None:
+        """Set :attr:`principal`; refuse with ``unauthorized`` or ``forbidden``."""
+        self.service.check_running()
+        gateway = self.service.gateway
+        await gateway.ready.wait()
+        caller: ForwardedCaller = self.request.suzent_caller  # type: ignore[attr-defined]
+        if least is Authority.NONE:
+            self.principal = NOBODY
+        elif caller.kind == "user":
+            self._admit(Principal(Authority.FULL, gateway.account, gateway.org, "", "user"), least)
+        else:
+            token = find_token(self.request.headers)
+            if token is None:
+                raise SuzentError("unauthorized", "This needs a token.")
+            self._admit(principal_of_token(self.service, self.request, token), least)
+
+
+class DoorHandler(DoorCaller, LargeBodyHandler):
+    """REST for guests."""
+
+
+class DoorSocketHandler(DoorCaller, SocketHandler):
+    """Sockets for guests."""
+
+    def check_origin(self, origin: str) -> bool:
+        """Leave it to the guest, whose server knows what origins it allows."""
+        return True
+
+
+class LineHandler(RequestHandler):
+    """Answers and then says nothing more until one of both ends."""
+
+    async def get(self) -> None:
+        """Hold the line."""
+        self._ended = asyncio.get_running_loop().create_future()
+        self.write(b"{}\n")
+        await self.flush()
+        await self._ended
+
+    def on_connection_close(self) -> None:
+        """End."""
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+
+class RefusedHandler(RequestHandler):
+    """Whoever does not show the secret gets nothing, wherever they knock."""
+
+    def prepare(self) -> None:
+        """Refuse."""
+        error = SuzentError("unauthorized", "This port is for this gateway's other servers.")
+        self.set_status(error.status)
+        self.set_header("Content-Type", "application/json")
+        self.finish(encode_ascii(error.as_body()))
+
+
+class DoorApplication(Application):
+    """The route table behind the secret."""
+
+    def __init__(self, service: GatewayService, secret: str) -> None:
+        rules: list[Any] = [(LINE_PATH, LineHandler)]
+        for routes in by_path().values():
+            route = next(iter(routes.values()))
+            handler = DoorSocketHandler if "WS" in routes else DoorHandler
+            rules.append((f"{route.pattern}/?", handler, {"service": service, "routes": routes}))
+        super().__init__(
+            rules,
+            default_handler_class=RefusedHandler,
+            log_function=lambda handler: None,
+            websocket_max_message_size=service.gateway.limits.socket_bytes,
+        )
+        self._secret = secret.encode()
+
+    def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
+        """Look at the secret before anything else, then see the request as its caller sent it."""
+        shown = request.headers.get(SECRET_HEADER, "").encode("utf-8", "replace")
+        try:
+            if not hmac.compare_digest(shown, self._secret):
+                raise ValueError("not our guest")
+            if request.path != LINE_PATH:
+                caller = ForwardedCaller.decode(request.headers.get(CALLER_HEADER, ""))
+                request.suzent_caller = caller  # type: ignore[attr-defined]
+                request.suzent_peer = caller.peer  # type: ignore[attr-defined]
+                request.remote_ip = caller.remote
+        except ValueError:
+            return self.get_handler_delegate(request, RefusedHandler)
+        for name in (SECRET_HEADER, CALLER_HEADER):
+            request.headers.pop(name, None)
+        return super().find_handler(request, **kwargs)
