@@ -23,6 +23,7 @@ from .auth import KernelToken
 from .listener import Listener
 from .loopback import is_trusted
 from .runtime import KernelEnvironment, RuntimeFile
+from .tls import TlsPort, exposure, wants_tls
 
 if TYPE_CHECKING:
     from tornado.httputil import HTTPServerRequest
@@ -49,8 +50,17 @@ class ServiceConfig:
     listener_enabled: bool = True
     listener_port: int = 25314
     trust_loopback: str = "never"
+    tls: str = "off"
+    tls_port: int = 25315
+    certfile: str = ""
+    keyfile: str = ""
+    listener_plaintext: bool = True
     #: The mount's address for programs on this machine, such as http://127.0.0.1:8888/suzent; None when alone.
     mount_url: str | None = None
+
+
+def _host(*, lan: bool) -> str:
+    return "0.0.0.0" if lan else "127.0.0.1"  # noqa: S104
 
 
 def under_hub() -> bool:
@@ -64,11 +74,13 @@ class GatewayService:
     def __init__(self) -> None:
         self._gateway: Gateway | None = None
         self._listener: Listener | None = None
+        self.tls: TlsPort | None = None
         self._environment = KernelEnvironment()
         self._runtime_file: RuntimeFile | None = None
         self._trust_loopback = False
         self._stopping = False
         self._lan_bind = False
+        self._plaintext = True
         self._token: KernelToken | None = None
 
     @property
@@ -93,6 +105,16 @@ class GatewayService:
     def port(self) -> int | None:
         """The listener's port, None without a listener."""
         return self._listener.port if self._listener is not None else None
+
+    @property
+    def tls_port(self) -> int | None:
+        """The listener's TLS port, None without TLS."""
+        return self.tls.port if self.tls is not None else None
+
+    @property
+    def pin(self) -> str:
+        """The pin of the TLS key; ``""`` without TLS, and where an authority vouches for the certificate."""
+        return self.tls.pin if self.tls is not None else ""
 
     def check_running(self) -> None:
         """Refuse while the gateway is not there: ``stopping``."""
@@ -130,6 +152,11 @@ class GatewayService:
             self._listener.serve()
         if local is not None:
             await self._write_runtime_file(local, config)
+        if wants_tls(config):
+            self.tls = TlsPort(self, config, _host(lan=self._lan_bind))
+            await self.tls.start(self._listener.application if self._listener is not None else None)
+        if self._lan_bind and (warning := exposure(self.port if self._plaintext else None, self.tls_port)):
+            log.warning(warning)
         await loading
         if self.port is not None:
             log.info("The gateway's devices join at ws://127.0.0.1:%d/ws/node", self.port)
@@ -140,7 +167,8 @@ class GatewayService:
             if isinstance(remembered, bool):
                 config.settings.node_lan_bind = remembered
         self._lan_bind = config.settings.node_lan_bind
-        listener = Listener(self, "0.0.0.0" if self._lan_bind else "127.0.0.1", config.listener_port)  # noqa: S104
+        self._plaintext = config.listener_plaintext
+        listener = Listener(self, _host(lan=self._lan_bind and self._plaintext), config.listener_port)
         try:
             listener.bind()
             self._listener = listener
@@ -172,10 +200,14 @@ class GatewayService:
         self._environment.restore()
         if self._listener is not None:
             self._listener.stop_listening()
+        if self.tls is not None:
+            self.tls.stop_listening()
         if self._gateway is not None:
             await self._gateway.stop()
         if self._listener is not None:
             await self._listener.close()
+        if self.tls is not None:
+            await self.tls.close()
         if self._runtime_file is not None:
             await _off_loop(self._runtime_file.remove)
 
@@ -194,7 +226,8 @@ class GatewayService:
             url = f"ws://127.0.0.1:{self.port}/ws/node"
             addresses.append(Address(label="This machine", host="127.0.0.1", gateway_url=url))
         return {
-            "binding_active": self._lan_bind and self.port is not None,
+            "binding_active": self._lan_bind
+            and ((self._plaintext and self.port is not None) or self.tls_port is not None),
             "port": self.port,
             "addresses": addresses,
             "lan_host": None,
