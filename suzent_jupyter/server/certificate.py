@@ -156,7 +156,12 @@ def machine_names(more: Iterable[str] = ()) -> list[str]:
 
     host = socket.gethostname()
     found = ["localhost", "127.0.0.1", "::1", host, *([] if "." in host else [f"{host}.local"]), *more]
-    for addresses in psutil.net_if_addrs().values():
+    try:
+        interfaces = psutil.net_if_addrs()
+    except OSError as error:  # some sandboxes forbid it
+        log.warning("The addresses of this machine can't be listed for the certificate: %s", error)
+        interfaces = {}
+    for addresses in interfaces.values():
         found += [
             each.address.partition("%")[0] for each in addresses if each.family in (socket.AF_INET, socket.AF_INET6)
         ]

@@ -101,6 +101,9 @@ class TlsPort:
         except CertificateError as error:
             log.error("TLS is off: %s Everything else works.", error)
             return
+        except Exception:
+            log.exception("TLS is off, by a bug; everything else works")
+            return
         try:
             self._listener.bind()
         except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket
 import ssl
@@ -220,6 +221,21 @@ async def test_stop_closes_the_tls_port_too(secure: ThreadedGateway) -> None:
     assert secure.service.tls_port is None
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", port or 0), 2).close()
+
+
+@sync
+async def test_large_results_pass(secure: ThreadedGateway) -> None:
+    context, image = pinned_context(secure.service.pin), "x" * 5_000_000
+    async with websockets.connect(f"{url_of(secure).replace('https', 'wss')}/ws/node", ssl=context) as ws:
+        await ws.send(json.dumps({"type": "connect", "display_name": "Far", "capabilities": [{"name": "snap"}]}))
+        await secure.approve(json.loads(await ws.recv())["pairing_code"])
+        assert json.loads(await ws.recv())["type"] == "connected"
+        async with httpx.AsyncClient(base_url=url_of(secure), verify=context, headers=secure.headers) as http:
+            asked = asyncio.create_task(http.post("/nodes/Far/invoke", json={"command": "snap", "params": {}}))
+            call = json.loads(await ws.recv())
+            result = {"type": "result", "request_id": call["request_id"], "success": True, "result": image}
+            await ws.send(json.dumps(result))
+            assert (await asked).json()["result"] == image
 
 
 @sync
