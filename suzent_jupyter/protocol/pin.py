@@ -92,15 +92,40 @@ def pinned_context(pin: str) -> ssl.SSLContext:
         if not matches:
             raise WrongKey(1, "the peer's key is not the pinned one")
 
+    def before_check() -> ssl.SSLError:
+        # OpenSSL would shake hands by itself and send.
+        return ssl.SSLError(1, "shake hands first: the peer's key is not checked yet")
+
     class PinnedSocket(ssl.SSLSocket):
+        checked = False
+
         def do_handshake(self, block: bool = False) -> None:
             super().do_handshake(block)
             check(self.getpeercert(True))
+            self.checked = True
+
+        def send(self, data: Any, flags: int = 0) -> int:
+            if not self.checked:
+                raise before_check()
+            return super().send(data, flags)
+
+        def write(self, data: Any) -> int:
+            if not self.checked:
+                raise before_check()
+            return super().write(data)
 
     class PinnedObject(ssl.SSLObject):
+        checked = False
+
         def do_handshake(self) -> None:
             super().do_handshake()
             check(self.getpeercert(True))
+            self.checked = True
+
+        def write(self, data: Any) -> int:
+            if not self.checked:
+                raise before_check()
+            return super().write(data)
 
     context: Any = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -77,6 +77,8 @@ class TlsPort:
         self._renewal: asyncio.Task[None] | None = None
         self._open = False
         self.check_seconds = CHECK_SECONDS
+        #: Why there is no TLS, ``""`` while there is.
+        self.problem = ""
 
     @property
     def port(self) -> int | None:
@@ -99,25 +101,28 @@ class TlsPort:
         try:
             await self._refresh()
         except CertificateError as error:
-            log.error("TLS is off: %s Everything else works.", error)
+            self._give_up(f"TLS is off: {error} Everything else works.")
             return
         except Exception:
-            log.exception("TLS is off, by a bug; everything else works")
+            self.problem = "TLS is off, by a bug; the server log has the traceback. Everything else works."
+            log.exception(self.problem)
             return
         try:
             self._listener.bind()
         except OSError as error:
-            log.error(
-                "TLS is off: the gateway can't listen on port %d: %s. Stop the other program or set "
-                "SuzentApp.tls_port. Everything else works.",
-                self._wanted,
-                error.strerror or error,
+            self._give_up(
+                f"TLS is off: the gateway can't listen on port {self._wanted}: {error.strerror or error}. Stop the "
+                "other program or set SuzentApp.tls_port. Everything else works."
             )
             return
         self._listener.serve(application)
         self._open = True
         self._renewal = asyncio.create_task(self._stay_fresh())
         log.info("Devices join over TLS at wss://127.0.0.1:%d/ws/node", self._listener.port)
+
+    def _give_up(self, problem: str) -> None:
+        self.problem = problem
+        log.error("%s", problem)
 
     async def add_names(self, *names: str) -> None:
         """Have these names in the certificate too, such as the MagicDNS name; not in one the operator looks after.
@@ -127,9 +132,10 @@ class TlsPort:
         CertificateError
             When no certificate can be made; the one in use stays.
         """
-        if isinstance(self._certificate, OwnCertificate) and self._open:
+        if isinstance(self._certificate, OwnCertificate):
             self._certificate.names = (*self._certificate.names, *names)
-            await self._refresh()
+            if self._open:
+                await self._refresh()
 
     async def _refresh(self) -> None:
         """Bring the certificate up to date, off the event loop; new handshakes get it."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
+import socket
 import ssl
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
-from support.tls import Made, make_certificate
+from support.running import sync, until
+from support.tls import Made, make_certificate, recorder
 
 from suzent_jupyter.protocol.pairing_link import PairingLink
 from suzent_jupyter.protocol.pin import is_pin, pin_of, pinned_context
@@ -108,6 +111,28 @@ def test_only_the_pinned_key_is_spoken_to(tmp_path: Path, version: ssl.TLSVersio
     assert trouble.final
     assert "shows another key than the one it was paired with" in str(trouble)
     assert "new pairing link" in trouble.hint
+
+
+@sync
+async def test_nothing_is_written_before_the_check(tmp_path: Path) -> None:
+    made = make_certificate(tmp_path)
+    async with recorder(made) as other:
+
+        def early() -> None:
+            raw = socket.create_connection(("127.0.0.1", other.port), 10)
+            with pinned_context(made.pin).wrap_socket(raw, do_handshake_on_connect=False) as wrapped:
+                for say in (wrapped.send, wrapped.sendall, wrapped.write):
+                    with pytest.raises(ssl.SSLError, match="not checked yet"):
+                        say(b"token")
+                assert other.said == b""
+                wrapped.do_handshake()
+                wrapped.sendall(b"now")
+
+        await asyncio.to_thread(early)
+        await until(lambda: other.said == b"now")
+    outside = pinned_context(made.pin).wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO())
+    with pytest.raises(ssl.SSLError, match="not checked yet"):
+        outside.write(b"token")
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")

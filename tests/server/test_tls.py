@@ -158,6 +158,8 @@ async def test_a_broken_certificate_costs_only_tls(
         assert (await http.get("/nodes")).status_code == 200
     [line] = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert line.getMessage().startswith("TLS is off: ")
+    assert gateway.service.tls is not None
+    assert gateway.service.tls.problem == line.getMessage()
     assert "\n" not in line.getMessage()
     assert line.exc_info is None
 
