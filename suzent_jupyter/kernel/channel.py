@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
@@ -30,6 +30,9 @@ from ..protocol.limits import Limits
 from . import wire
 from .errors import CallTimeout, ConnectionLost, KernelError, Unauthorized, Unreachable, from_body
 from .locate import OPEN_TIMEOUT, START_ONE, Locator, Target, refused, unreachable
+
+if TYPE_CHECKING:
+    from ..node.pin import Trust
 
 GRACE = 5.0  # s a new call waits for a gateway that has just gone, as one that restarts is back by then
 OVERDUE = 15.0  # s past a call's deadline after which the gateway is not going to answer any more
@@ -307,6 +310,12 @@ class Channel:
 
     async def _open_at(self, target: Target) -> ClientConnection:
         socket: ClientConnection | None = None
+        trust: Trust | None = None
+        secured: dict[str, Any] = {}
+        if target.is_secure or target.pin:
+            trust = await asyncio.to_thread(self._locator.trust, target)
+            if trust is not None:
+                secured["ssl"] = await asyncio.to_thread(trust.context)
         try:
             async with asyncio.timeout(OPEN_TIMEOUT):
                 socket = await _Connect(
@@ -321,7 +330,10 @@ class Channel:
                     close_timeout=1,
                     open_timeout=None,
                     logger=_log,
+                    **secured,
                 )
+                if trust is not None and trust.is_news:
+                    await asyncio.to_thread(trust.proved)
                 hello = wire.read(await socket.recv(decode=False))
             if hello.type == "error":
                 raise from_body(wire.decode(wire.encode(hello)), hello.status or 0)

@@ -71,23 +71,26 @@ class HostToken:
         return f"<HostToken {value[:10]}…{value[-4:]} of {self.device_id}: its `.token` holds it, shown this once>"
 
 
-def connect(url: str | None = None, token: str | None = None) -> Gateway:
+def connect(url: str | None = None, token: str | None = None, *, pin: str | None = None) -> Gateway:
     """Find the gateway and return it.
 
     Parameters
     ----------
     url : str, optional
-        Such as ``http://127.0.0.1:25314``. Without it: ``SUZENT_BASE_URL``, the server that started this kernel, the
-        only running gateway of this user, the Hub's service prefix, in this order.
+        Such as ``http://127.0.0.1:25314``, or a pairing link. Without it: ``SUZENT_BASE_URL``, the server that
+        started this kernel, the only running gateway of this user, the Hub's service prefix, in this order.
     token : str, optional
         ``szt_…``; may also stand in the URL as ``http://suzent:TOKEN@…``, or is known for a gateway of this user.
+    pin : str, optional
+        The key to expect at an ``https://`` URL, as its pairing link carries it. It is remembered, and checked from
+        then on also where it is not named.
 
     Raises
     ------
     NoGateway
         None was found, or several without a way to choose. Nothing is sent before the first use.
     """
-    gateway = Gateway(url, token)
+    gateway = Gateway(url, token, pin=pin)
     gateway.url  # noqa: B018 - finding none is an error here and not at some later call
     return gateway
 
@@ -100,8 +103,8 @@ class Gateway:
     in a notebook cell, where an event loop already runs, and on any thread.
     """
 
-    def __init__(self, url: str | None = None, token: str | None = None) -> None:
-        self._locator = Locator(url, token)
+    def __init__(self, url: str | None = None, token: str | None = None, *, pin: str | None = None) -> None:
+        self._locator = Locator(url, token, pin)
         self._rest = Rest(self._locator)
         self._origin = Origin()
 

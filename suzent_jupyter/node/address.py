@@ -5,10 +5,24 @@ from __future__ import annotations
 import os
 from urllib.parse import urlsplit, urlunsplit
 
+from ..protocol.pairing_link import PairingLink
+
 DEFAULT_PORT = 25314
 DEFAULT_ADDRESS = f"127.0.0.1:{DEFAULT_PORT}"
 _PATH = "/ws/node"
 _SCHEMES = {"ws": "ws", "http": "ws", "wss": "wss", "https": "wss"}
+
+
+def pairing_link(address: str | None = None) -> PairingLink | None:
+    """Return the pairing link that ``address``, or else ``SUZENT_BASE_URL``, is; None for a plain address.
+
+    Raises
+    ------
+    ValueError
+        When the link is damaged.
+    """
+    text = address or os.environ.get("SUZENT_BASE_URL") or ""
+    return PairingLink.parse(text) if PairingLink.is_link(text) else None
 
 
 def socket_url(address: str | None = None) -> str:

@@ -48,6 +48,20 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
         help="'auto': requests to the listener without a token are trusted if they really come from a local program "
         "of the same user. Never under JupyterHub.",
     ).tag(config=True)
+    tls = Enum(
+        ["off", "auto"],
+        "off",
+        help="'auto': serve TLS on a port of its own, under a self-signed certificate "
+        "whose key the pairing links carry.",
+    ).tag(config=True)
+    tls_port = Int(25315, min=0, max=65535, help="That port; 0 means any free one.").tag(config=True)
+    certfile = Unicode("", help="Certificate chain (PEM) to serve TLS with; set together with keyfile.").tag(
+        config=True
+    )
+    keyfile = Unicode("", help="Its key (PEM, without a passphrase).").tag(config=True)
+    listener_plaintext = Bool(
+        True, help="False: the port without TLS stays on this machine, also with node_lan_bind."
+    ).tag(config=True)
     data_dir = Unicode(help="Where the gateway keeps its database.").tag(config=True)
     account = Unicode(help="Who owns this gateway; the Hub or OS user by default.").tag(config=True)
     org = Unicode("", help="Their organisation, for nodes shared with a team.").tag(config=True)
@@ -90,5 +104,10 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
             listener_enabled=self.listener_enabled,
             listener_port=self.listener_port,
             trust_loopback=self.trust_loopback,
+            tls=self.tls,
+            tls_port=self.tls_port,
+            certfile=self.certfile,
+            keyfile=self.keyfile,
+            listener_plaintext=self.listener_plaintext,
             mount_url=mount_url,
         )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import logging
 import socket
+import ssl
 from typing import TYPE_CHECKING
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 if TYPE_CHECKING:
+    from tornado.web import Application
+
     from .service import GatewayService
 
 log = logging.getLogger("suzent_jupyter")
@@ -41,6 +44,8 @@ class Listener:
         self._exact = exact
         self.host = host
         self._wanted = port
+        self._tls: ssl.SSLContext | None = None
+        self.application: Application | None = None
         self.port = 0
         self._server: HTTPServer | None = None
         self._sockets: list[socket.socket] = []
@@ -68,12 +73,20 @@ class Listener:
         if self._wanted and self.port != self._wanted:
             log.warning("Port %d is taken; the gateway listens on port %d", self._wanted, self.port)
 
-    def serve(self) -> None:
-        """Answer from now on; until then whoever connects waits."""
+    def use_tls(self, context: ssl.SSLContext) -> None:
+        """Speak TLS; on a running listener, new handshakes get this context."""
+        self._tls = context
+        if self._server is not None:
+            self._server.ssl_options = context
+
+    def serve(self, shared: Application | None = None) -> None:
+        """Answer from now on; until then whoever connects waits. ``shared`` is another listener's application."""
         from .application import application
 
+        self.application = shared or application(self._service)
         self._server = HTTPServer(
-            application(self._service),
+            self.application,
+            ssl_options=self._tls,
             xheaders=False,
             max_body_size=_REFUSED_BODY,
             max_header_size=_HEADER_BYTES,

@@ -28,6 +28,7 @@ class StandaloneGateway(SuzentTraits, JupyterApp):  # type: ignore[misc]
     }
     flags: ClassVar[dict[str, Any]] = {
         "lan": ({"StandaloneGateway": {"node_lan_bind": True}}, "Listen for other devices, not on this machine alone."),
+        "tls": ({"StandaloneGateway": {"tls": "auto"}}, "Serve TLS too, under a certificate made for this gateway."),
     }
 
     @classmethod
