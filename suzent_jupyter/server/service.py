@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..discovery import Discovery
 from ..gateway import Authority, Principal
 from ..gateway.settings import Settings
 from ..gateway.store import peek_setting
@@ -70,6 +71,7 @@ class GatewayService:
         self._stopping = False
         self._lan_bind = False
         self._token: KernelToken | None = None
+        self._discovery: Discovery | None = None
 
     @property
     def kernel_token(self) -> KernelToken:
@@ -88,6 +90,13 @@ class GatewayService:
         if self._gateway is None:
             raise SuzentError("stopping", "The gateway is starting.")
         return self._gateway
+
+    @property
+    def discovery(self) -> Discovery:
+        """What finds other gateways, and lets them find this one."""
+        if self._discovery is None:
+            raise SuzentError("stopping", "The gateway is starting.")
+        return self._discovery
 
     @property
     def port(self) -> int | None:
@@ -125,12 +134,14 @@ class GatewayService:
             org=config.org,
             trusted_token=self._token.principal,
         )
+        self._discovery = Discovery(config.settings, str(config.data_dir), port=self.port, lan=self._lan_bind)
         loading = asyncio.ensure_future(self._gateway.start())
         if self._listener is not None:
             self._listener.serve()
         if local is not None:
             await self._write_runtime_file(local, config)
         await loading
+        self._discovery.start()
         if self.port is not None:
             log.info("The gateway's devices join at ws://127.0.0.1:%d/ws/node", self.port)
 
@@ -172,10 +183,13 @@ class GatewayService:
         self._environment.restore()
         if self._listener is not None:
             self._listener.stop_listening()
+        goodbye = asyncio.ensure_future(self._discovery.stop()) if self._discovery is not None else None
         if self._gateway is not None:
             await self._gateway.stop()
         if self._listener is not None:
             await self._listener.close()
+        if goodbye is not None:
+            await goodbye
         if self._runtime_file is not None:
             await _off_loop(self._runtime_file.remove)
 
