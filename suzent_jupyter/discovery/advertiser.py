@@ -20,6 +20,8 @@ REGISTER_SECONDS = 15.0
 GOODBYE_SECONDS = 0.8
 LOOK_SECONDS = 15.0  # a laptop in another network has other addresses
 RETRY_SECONDS = 60.0
+ASK_SECONDS = 1.3  # an answer given a moment ago is repeated after a second only; RFC 6762 section 6
+YIELD_SECONDS = 2.0
 
 
 class Advertiser:
@@ -100,30 +102,46 @@ class Advertiser:
         self.problem = problem
 
     async def _announce(self, service: Service) -> None:
-        self._zeroconf = await open_zeroconf(self._interfaces)
+        self._zeroconf = zeroconf = await open_zeroconf(self._interfaces)
         from zeroconf import NonUniqueNameException
 
         for label in instance_labels(service.display_name, service.tag):
             info = service.info(label)
+            if await self._taken(info):
+                continue
             try:
-                announced = await self._zeroconf.async_register_service(info)
+                announced = await zeroconf.async_register_service(info)
             except NonUniqueNameException:
                 continue
             await announced
-            if self._must_yield(info):
-                await (await self._zeroconf.async_unregister_service(info))
+            others = self._others(info)
+            if others and min(others) < service.server:
+                await (await zeroconf.async_unregister_service(info))
                 continue
             self._service, self.instance = service, info.name
+            if others:
+                # The goodbye of whoever took the name at the same moment takes ours away too.
+                await asyncio.sleep(YIELD_SECONDS)
+                await (await zeroconf.async_update_service(info))
             return
         raise OSError("three names in a row belong to others")
 
-    def _must_yield(self, info: AsyncServiceInfo) -> bool:
-        """Tell whether another gateway took the same name at the same moment, and is the one to keep it."""
+    async def _taken(self, info: AsyncServiceInfo) -> bool:
+        """Ask aloud for a name. The library asks for quiet answers, of which one of several programs here gets each."""
+        from zeroconf import DNSQuestionType
+        from zeroconf.asyncio import AsyncServiceInfo
+
         assert self._zeroconf is not None
-        ours = (info.server or "").casefold()
+        other = AsyncServiceInfo(info.type, info.name)
+        known = await other.async_request(self._zeroconf.zeroconf, ASK_SECONDS * 1000, DNSQuestionType.QM)
+        return known and (other.server or "").casefold() != info.server
+
+    def _others(self, info: AsyncServiceInfo) -> set[str]:
+        """Return the host names of those who took the same name at the same moment."""
+        assert self._zeroconf is not None
         records = self._zeroconf.zeroconf.cache.async_entries_with_name(info.name)
         servers = (getattr(record, "server", None) for record in records)
-        return any(isinstance(server, str) and server.casefold() < ours for server in servers)
+        return {server.casefold() for server in servers if isinstance(server, str)} - {info.server or ""}
 
     async def _withdraw(self) -> None:
         zeroconf, self._zeroconf = self._zeroconf, None
