@@ -152,24 +152,27 @@ async def test_stop_is_quick_at_any_moment() -> None:
             await looking
 
 
-class Hanging:
-    """Sockets that open and then do nothing, not even end."""
-
-    zeroconf = None
-
-    async def async_register_service(self, info: Any) -> None:
-        await asyncio.Event().wait()
-
-    async def async_close(self) -> None:
-        await asyncio.Event().wait()
-
-
 @sync
 async def test_a_registration_that_hangs(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    async def opened(interfaces: Any) -> Any:
-        return Hanging()
+    from zeroconf.asyncio import AsyncZeroconf
 
-    monkeypatch.setattr(advertiser, "open_zeroconf", opened)
+    opened: list[AsyncZeroconf] = []
+
+    class Hanging(AsyncZeroconf):
+        """It opens, and then does nothing, not even end."""
+
+        async def async_register_service(self, *arguments: Any, **options: Any) -> Any:
+            await asyncio.Event().wait()
+
+        async def async_close(self) -> None:
+            await asyncio.Event().wait()
+
+    async def open_hanging(interfaces: Any) -> AsyncZeroconf:
+        opened.append(Hanging(interfaces=interfaces))
+        return opened[-1]
+
+    monkeypatch.setattr(advertiser, "open_zeroconf", open_hanging)
+    monkeypatch.setattr(advertiser, "ASK_SECONDS", 0.01)
     monkeypatch.setattr(advertiser, "REGISTER_SECONDS", 0.2)
     discovery = make(Switches("Stuck"))
     started = time.monotonic()
@@ -184,6 +187,8 @@ async def test_a_registration_that_hangs(monkeypatch: pytest.MonkeyPatch, caplog
     started = time.monotonic()
     await discovery.stop()
     assert time.monotonic() - started < 1.5
+    for each in opened:
+        await AsyncZeroconf.async_close(each)
 
 
 @sync
