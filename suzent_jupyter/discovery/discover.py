@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..protocol.text import clean_text
@@ -145,7 +146,8 @@ class Discovery:
         prober = Prober()
         (found, lan_problem), status = await asyncio.gather(self._browse(seconds), _tailnet(prober))
         lan = await asyncio.gather(*(_lan_entry(each, prober) for each in found))
-        peers = not_in_lan(status.peers, found)
+        answering = {host for peer in status.peers if prober.known(host := _host(peer), PORT)}
+        peers = not_in_lan(status.peers, found, answering)
         tailnet = await asyncio.gather(*(_tailnet_entry(each, prober) for each in peers))
         problems = [each for each in (self.problem, lan_problem, status.problem) if each]
         return DiscoverResponse(lan=list(lan), tailscale=list(tailnet), problems=problems)
@@ -169,6 +171,10 @@ class Discovery:
 async def _tailnet(prober: Prober) -> TailscaleStatus:
     status = await tailscale_status()
     await within(_PROBE_SECONDS, asyncio.gather(*(prober.answers(_host(peer), PORT) for peer in status.peers)))
+    if any(prober.known(_host(peer), PORT) for peer in status.peers):
+        # Now that packets went there, Tailscale knows at which address of the LAN a machine is, if it is there.
+        again = await tailscale_status()
+        return status if again.problem else replace(status, peers=again.peers)
     return status
 
 
@@ -208,10 +214,11 @@ async def _tailnet_entry(peer: Machine, prober: Prober) -> TailnetGateway:
     )
 
 
-def not_in_lan(peers: list[Machine], found: list[Found]) -> list[Machine]:
+def not_in_lan(peers: list[Machine], found: list[Found], answering: set[str]) -> list[Machine]:
     """Return the machines of a tailnet that were not found on the LAN too.
 
-    The same machine is known by an address, or by a name that only one machine of the tailnet has.
+    The same machine is known by an address, which Tailscale vouches for. A name is enough only where nothing answers
+    in the tailnet: anyone on the LAN can take one, and must not hide a real gateway so.
     """
     hosts = {host for each in found for host in each.hosts}
     names = {each.name.casefold() for each in found} | {each.server.removesuffix(".local.") for each in found}
@@ -221,6 +228,6 @@ def not_in_lan(peers: list[Machine], found: list[Found]) -> list[Machine]:
         if not hosts.isdisjoint(peer.ips) or not hosts.isdisjoint(peer.seen_at):
             return True
         name = peer.name.casefold()
-        return name in names and called.count(name) == 1
+        return _host(peer) not in answering and name in names and called.count(name) == 1
 
     return [peer for peer in peers if not seen(peer)]

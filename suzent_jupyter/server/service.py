@@ -14,7 +14,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..discovery import Discovery
 from ..gateway import Authority, Principal
 from ..gateway.settings import Settings
 from ..gateway.store import peek_setting
@@ -28,6 +27,7 @@ from .runtime import KernelEnvironment, RuntimeFile
 if TYPE_CHECKING:
     from tornado.httputil import HTTPServerRequest
 
+    from ..discovery import Discovery
     from ..gateway import Gateway
 
 log = logging.getLogger("suzent_jupyter")
@@ -122,8 +122,10 @@ class GatewayService:
         if local is not None:
             token = self.kernel_token.value
             self._environment.set(local.replace("://", f"://suzent:{token}@", 1), token)
-        for module in ("suzent_jupyter.gateway.gateway", "suzent_jupyter.server.application", *modules):
+        ours = ("suzent_jupyter.gateway.gateway", "suzent_jupyter.discovery", "suzent_jupyter.server.application")
+        for module in (*ours, *modules):
             await _off_loop(import_module, module)
+        from ..discovery import Discovery
         from ..gateway.gateway import Gateway
 
         self._gateway = Gateway(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from support.gateways import ThreadedGateway
 from support.running import sync
-from support.tailscale import install_status, machine, status
+from support.tailscale import install, install_status, machine, status
 
 from suzent_jupyter.discovery import discover
 from suzent_jupyter.discovery.browser import Found
@@ -102,6 +103,26 @@ async def test_those_who_ask_together_share_one_search(
         assert lan == [3.0, 10.0]
 
 
+@sync
+async def test_a_machine_that_answers_in_both_is_known_by_its_address(
+    gateway: ThreadedGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lan: list[float]
+) -> None:
+    """Tailscale learns the address from the very packets that ask whether something answers."""
+    folder = install(tmp_path, monkeypatch, 'cd "$(dirname "$0")" && cat status.json && cp later.json status.json')
+
+    async def ask(self: Prober, host: str, port: int) -> bool:
+        return host == "100.64.0.8"
+
+    monkeypatch.setattr(Prober, "_ask", ask)
+    (folder / "status.json").write_text(json.dumps(status(machine("Lab-PC", "100.64.0.8"))))
+    later = machine("Lab-PC", "100.64.0.8", CurAddr="127.0.0.1:41641")
+    (folder / "later.json").write_text(json.dumps(status(later)))
+    async with gateway.http() as http:
+        body = (await http.get("/nodes/discover?timeout=0.3")).json()
+    assert ([each["name"] for each in body["lan"]], body["tailscale"]) == (["Lab-PC", "Nowhere"], [])
+    assert (folder / "calls").read_text().count("status") == 2
+
+
 @pytest.mark.parametrize("timeout", ["0", "-1", "nan", "inf", "x", "", "1e999", "\u0663"])
 @sync
 async def test_odd_timeouts_are_refused(gateway: ThreadedGateway, lan: list[float], timeout: str) -> None:
@@ -149,7 +170,10 @@ def test_the_same_machine_stands_in_one_list() -> None:
         Found("pi", ("192.168.1.4",), 1), Found("y", ("100.64.0.5",), 1),
     ]  # fmt: skip
     # Which of the twins it is can't be told: better twice than hidden.
-    assert not_in_lan([by_address, by_name, *twins, by_tailnet_address], found) == twins
+    peers = [by_address, by_name, *twins, by_tailnet_address]
+    assert not_in_lan(peers, found, set()) == twins
+    # Nobody on the LAN can hide a gateway of the tailnet by taking its name.
+    assert not_in_lan(peers, found, {"100.64.0.1", "100.64.0.2"}) == [by_name, *twins]
 
 
 # -- notebook and terminal ----------------------------------------------------------------------------------------
@@ -210,8 +234,6 @@ def test_what_to_do_next() -> None:
 
 
 def test_command_line(make_gateway: Callable[..., ThreadedGateway], tailnet: Path, lan: list[float]) -> None:
-    import json
-
     gateway = make_gateway(settings=Settings(display_name="CLI"))
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
