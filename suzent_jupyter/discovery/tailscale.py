@@ -133,6 +133,11 @@ async def _run(command: str, seconds: float) -> tuple[bytes, bytes]:
                 os.killpg(process.pid, signal.SIGKILL)
             elif process.returncode is None:
                 process.kill()
+        # Also what it still had to say: a pipe that is not read to its end would never be closed.
+        process._transport.close()  # type: ignore[attr-defined]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await process.wait()
 
 
 async def _read(stream: asyncio.StreamReader) -> bytes:
