@@ -85,6 +85,18 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
         "cell": "Int64",
         "detail": "string",
     },
+    "discovered": {
+        "name": "string",
+        "source": ["lan", "tailscale"],
+        "gateway_url": "string",
+        "reachable": "bool",
+        "auth_mode": "string",
+        "host": "string",
+        "port": "int64",
+        "tls_port": "Int64",
+        "tailscale_ip": "string",
+        "dns_name": "string",
+    },
 }
 _INDEX = {
     "nodes": ["node"],
@@ -92,6 +104,7 @@ _INDEX = {
     "pending": ["code"],
     "devices": ["device"],
     "audit": ["at"],
+    "discovered": ["name"],
 }
 
 
@@ -217,6 +230,16 @@ def audit(items: list[Record]) -> pd.DataFrame:
         }
 
     return build("audit", map(row, items))
+
+
+def discovered(answer: Record) -> pd.DataFrame:
+    """Gateways that were found, indexed by the name they give themselves; reachable ones first.
+
+    Columns: ``source`` (category ``lan`` or ``tailscale``), ``gateway_url``, ``reachable`` (something listens there),
+    ``auth_mode``, ``host``, ``port``, ``tls_port`` (missing without TLS), ``tailscale_ip``, ``dns_name``.
+    """
+    items = [*answer.get("lan", ()), *answer.get("tailscale", ())]
+    return build("discovered", sorted(items, key=lambda item: not item.get("reachable")))
 
 
 def _names(capabilities: Any) -> str:

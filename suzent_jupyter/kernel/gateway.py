@@ -170,6 +170,26 @@ class Gateway:
 
         return frames.audit(self._rest.get("/audit", limit=limit, before=before)["entries"])
 
+    def discover(self, timeout: float | None = None) -> pd.DataFrame:
+        """Look for other gateways on the local network and in the tailnet; see :func:`.frames.discovered`.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait for answers, greater than 0; 3 by default, 10 at most.
+
+        Notes
+        -----
+        What was found says who it is by itself; finding it approves nothing. ``frame.attrs["problems"]`` holds a line
+        for each part that could not be searched, such as a machine without Tailscale.
+        """
+        from . import frames
+
+        answer = self._rest.get("/nodes/discover", **({} if timeout is None else {"timeout": timeout}))
+        frame = frames.discovered(answer)
+        frame.attrs["problems"] = [one_line(each) for each in answer.get("problems", ())]
+        return frame
+
     def records(self, kind: str) -> list[Record]:
         """Return ``nodes``, ``pending`` or ``devices`` as the gateway's own records."""
         items: list[Record] = self._rest.get("/nodes" if kind == "nodes" else f"/nodes/{kind}")[kind]

@@ -177,6 +177,40 @@ class Address(Body):
     gateway_url: str
 
 
+class LanGateway(Body):
+    """A gateway found by mDNS. ``reachable``: something listens there. What it says of itself proves nothing."""
+
+    name: str
+    host: str
+    port: int
+    auth_mode: str = "unknown"
+    gateway_url: str
+    source: Literal["lan"] = "lan"
+    reachable: bool = False
+    tls_port: int | None = None
+
+
+class TailnetGateway(Body):
+    """A machine of the tailnet that is online; it runs a gateway where ``reachable``."""
+
+    name: str
+    host: str
+    port: int
+    tailscale_ip: str = ""
+    dns_name: str = ""
+    gateway_url: str
+    source: Literal["tailscale"] = "tailscale"
+    reachable: bool = False
+
+
+class DiscoverResponse(Body):
+    """``GET /nodes/discover?timeout=``: a machine seen in both stands in ``lan`` only."""
+
+    lan: list[LanGateway] = Field(default_factory=list)
+    tailscale: list[TailnetGateway] = Field(default_factory=list)
+    problems: list[str] = Field(default_factory=list)
+
+
 class ConfigResponse(Body):
     """``GET /nodes/config``. ``settings`` are the changeable ones, ``limits`` every number in force."""
 

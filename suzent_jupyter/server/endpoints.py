@@ -12,6 +12,7 @@ from ..protocol.rest import (
     ConfigRequest,
     ConfigResponse,
     ConnectionListResponse,
+    DiscoverResponse,
     GrantListResponse,
     HostTokenRequest,
     HostTokenResponse,
@@ -106,7 +107,14 @@ async def set_config(request: Request) -> ConfigChangeResponse:
     changes = request.model(ConfigRequest).model_dump(exclude_none=True)
     gateway = request.gateway
     await gateway.configure(request.principal, changes)
+    request.service.discovery.refresh()
     return ConfigChangeResponse(success=True, restart_required=gateway.restart_required, **gateway.settings.values())
+
+
+async def discover(request: Request) -> DiscoverResponse:
+    """Look for gateways on the local network and in the tailnet; `timeout` is in seconds, 3 by default, 10 at most."""
+    seconds = request.seconds("timeout", 3.0)
+    return await request.service.discovery.discover(seconds)
 
 
 async def list_audit(request: Request) -> AuditResponse:

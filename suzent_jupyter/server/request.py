@@ -76,6 +76,17 @@ class Request:
             place = ".".join(str(part) for part in first["loc"]) or "body"
             raise SuzentError("invalid_request", f"`{place}`: {first['msg']}.") from None
 
+    def seconds(self, name: str, default: float) -> float:
+        """Return a query argument as seconds greater than 0; ``invalid_request`` otherwise."""
+        text = self.query.get(name, str(default))
+        try:
+            value = float(text) if text.isascii() and len(text) <= 32 else 0.0
+        except ValueError:
+            value = 0.0
+        if not 0 < value < float("inf"):
+            raise SuzentError("invalid_request", f"`{name}` must be a number of seconds greater than 0.")
+        return value
+
     def number(self, name: str, default: int | None, low: int, high: int) -> int | None:
         """Return a query argument as a whole number between ``low`` and ``high``; ``invalid_request`` otherwise."""
         text = self.query.get(name)

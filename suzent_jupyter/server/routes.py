@@ -78,6 +78,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/nodes/config", endpoints.get_config, _FULL, "read", None, rest.ConfigResponse),
     Route("POST", "/nodes/config", endpoints.set_config, _FULL, "write",
           rest.ConfigRequest, rest.ConfigChangeResponse),
+    Route("GET", "/nodes/discover", endpoints.discover, _FULL, "read", None, rest.DiscoverResponse),
     Route("GET", "/nodes/connections", endpoints.list_connections, _FULL, "read", None, rest.ConnectionListResponse),
     Route("GET", "/nodes/grants", endpoints.list_grants, _FULL, "read", None, rest.GrantListResponse),
     Route("GET", "/nodes/peers", endpoints.list_peers, _FULL, "read", None, rest.PeerListResponse),

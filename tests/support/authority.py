@@ -27,6 +27,7 @@ EXPECTED: dict[tuple[str, str], str] = {
     ("POST", "/nodes/host-token"): "full",
     ("GET", "/nodes/config"): "full",
     ("POST", "/nodes/config"): "full",
+    ("GET", "/nodes/discover"): "full",
     ("GET", "/nodes/connections"): "full",
     ("GET", "/nodes/grants"): "full",
     ("GET", "/nodes/peers"): "full",
@@ -69,6 +70,7 @@ async def make_tokens(gateway: ThreadedGateway) -> Tokens:
 
 
 def filled(path: str) -> str:
+    path = f"{path}?timeout=0.01" if path == "/nodes/discover" else path  # no question leaves within that time
     return path.replace("{node}", "nobody").replace("{code}", "ZZZZZZ").replace("{id}", "no-device")
 
 
