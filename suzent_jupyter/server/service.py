@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tornado.httputil import HTTPServerRequest
 
     from ..gateway import Gateway
+    from .joining import Joining
 
 log = logging.getLogger("suzent_jupyter")
 T = TypeVar("T")
@@ -70,6 +71,7 @@ class GatewayService:
         self._stopping = False
         self._lan_bind = False
         self._token: KernelToken | None = None
+        self._joining: Joining | None = None
 
     @property
     def kernel_token(self) -> KernelToken:
@@ -88,6 +90,13 @@ class GatewayService:
         if self._gateway is None:
             raise SuzentError("stopping", "The gateway is starting.")
         return self._gateway
+
+    @property
+    def joining(self) -> Joining:
+        """This gateway as a node of others."""
+        if self._joining is None:
+            raise SuzentError("stopping", "The gateway is starting.")
+        return self._joining
 
     @property
     def port(self) -> int | None:
@@ -116,6 +125,8 @@ class GatewayService:
         for module in ("suzent_jupyter.gateway.gateway", "suzent_jupyter.server.application", *modules):
             await _off_loop(import_module, module)
         from ..gateway.gateway import Gateway
+        from .joining import Joining
+        from .own_address import OwnAddress
 
         self._gateway = Gateway(
             config.data_dir,
@@ -125,12 +136,14 @@ class GatewayService:
             org=config.org,
             trusted_token=self._token.principal,
         )
+        self._joining = Joining(self._gateway, OwnAddress({self.port} if self.port else set(), config.mount_url))
         loading = asyncio.ensure_future(self._gateway.start())
         if self._listener is not None:
             self._listener.serve()
         if local is not None:
             await self._write_runtime_file(local, config)
         await loading
+        self._joining.begin()
         if self.port is not None:
             log.info("The gateway's devices join at ws://127.0.0.1:%d/ws/node", self.port)
 
@@ -172,6 +185,8 @@ class GatewayService:
         self._environment.restore()
         if self._listener is not None:
             self._listener.stop_listening()
+        if self._joining is not None:
+            await self._joining.stop()
         if self._gateway is not None:
             await self._gateway.stop()
         if self._listener is not None:
