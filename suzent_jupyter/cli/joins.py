@@ -36,7 +36,7 @@ def connect(
         if json:
             say_json(joined)
         else:
-            say(repr(joined).replace("%suzent connect", "jupyter suzent node connect"))
+            say(joined.text("jupyter suzent node"))
 
 
 def connections(url: Url = None, token: Token = None, json: Json = False) -> None:

@@ -12,7 +12,7 @@ from .show import html_block
 class Connection(dict[str, Any]):
     """The gateway's record of one connection (see ``GET /nodes/connections``) that shows itself in words."""
 
-    def _says(self) -> tuple[str, str, list[str]]:
+    def _says(self, verb: str) -> tuple[str, str, list[str]]:
         """Return a sentence, the pairing code or ``""``, and what to do."""
         url, name = one_line(self.get("gateway_url"), 300), one_line(self.get("display_name"), 64)
         error = one_line(self.get("error"), 500)
@@ -29,7 +29,7 @@ class Connection(dict[str, Any]):
                     [
                         f"Approve it there:  %suzent approve {typed}  or  jupyter suzent node approve {typed}",
                         f"It will offer: {offered}.",
-                        "%suzent connections shows when it is connected.",
+                        f"{verb} connections shows when it is connected.",
                     ],
                 )
             case "connected":
@@ -39,18 +39,22 @@ class Connection(dict[str, Any]):
             case "reconnecting":
                 return f"Not connected to {there} at the moment: {error}.", "", ["It is tried again and again."]
             case "refused":
-                return f"{url} does not take '{name}': {error}.", "", [f"%suzent connect {url} asks again."]
+                return f"{url} does not take '{name}': {error}.", "", [f"{verb} connect {url} asks again."]
             case "stopped":
-                return f"Not connected to {url}.", "", [f"%suzent connect {url} joins again."]
-        return f"Connecting to {there}.", "", ["%suzent connections shows what comes of it."]
+                return f"Not connected to {url}.", "", [f"{verb} connect {url} joins again."]
+        return f"Connecting to {there}.", "", [f"{verb} connections shows what comes of it."]
 
-    def __repr__(self) -> str:
-        sentence, code, more = self._says()
+    def text(self, verb: str = "%suzent") -> str:
+        """Return it as lines of text; ``verb`` is what stands before a verb where they are read."""
+        sentence, code, more = self._says(verb)
         spaced = ["", f"    {' '.join(code)}    ({code})", ""] if code else []
         return "\n".join([sentence, *spaced, *more])
 
+    def __repr__(self) -> str:
+        return self.text()
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        sentence, code, more = self._says()
+        sentence, code, more = self._says("%suzent")
         large = (
             '<p style="font:600 2em/1.4 monospace;letter-spacing:.2em;user-select:all">' + escape(code) + "</p>"
             if code

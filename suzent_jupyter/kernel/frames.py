@@ -73,9 +73,9 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
     },
     "connections": {
         "gateway": "string",
-        "name": "string",
         "status": ["connecting", "pending", "connected", "reconnecting", "refused", "stopped"],
         "code": "string",
+        "name": "string",
         "error": "string",
         "commands": "string",
         "waiting": "string",

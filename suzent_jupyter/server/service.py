@@ -185,10 +185,8 @@ class GatewayService:
         self._environment.restore()
         if self._listener is not None:
             self._listener.stop_listening()
-        if self._joining is not None:
-            await self._joining.stop()
-        if self._gateway is not None:
-            await self._gateway.stop()
+        if self._gateway is not None and self._joining is not None:
+            await asyncio.gather(self._joining.stop(), self._gateway.stop())  # others may be slow to say goodbye
         if self._listener is not None:
             await self._listener.close()
         if self._runtime_file is not None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from support.gateways import JupyterServer, ThreadedGateway
+from support.gateways import ThreadedGateway
 from support.joiner import Joiner
 from support.running import sync
 from websockets.asyncio.server import serve
+
+from suzent_jupyter.server.own_address import OwnAddress
 
 
 @asynccontextmanager
@@ -129,16 +131,15 @@ async def test_oneself_behind_a_tunnel(ours: Joiner) -> None:
     tunnel.close()
 
 
-Start = Callable[..., JupyterServer]
-
-
 @sync
-async def test_oneself_by_the_jupyter_mount(start_jupyter: Start) -> None:
-    server = await asyncio.to_thread(start_jupyter, base_url="/user/ada/")
-    async with server.http() as http:
-        for url in (server.mount, server.mount.replace("127.0.0.1", "localhost")):
-            answer = await http.post("/nodes/connect", json={"gateway_url": url})
-            assert (answer.status_code, answer.json()["code"]) == (409, "own_gateway"), url
+async def test_oneself_by_the_jupyter_mount() -> None:
+    own = OwnAddress({25314}, "http://127.0.0.1:8888/user/ada/suzent")
+    for host in ("127.0.0.1", "localhost", "[::1]"):
+        assert await own.is_meant(f"ws://{host}:8888/user/ada/suzent/ws/node"), host
+    assert not await own.is_meant("ws://127.0.0.1:8888/user/eve/suzent/ws/node")
+    assert not await own.is_meant("ws://127.0.0.1:8889/user/ada/suzent/ws/node")
+    assert not await own.is_meant("ws://192.0.2.1:25314/ws/node")
+    assert not await own.is_meant("ws://nowhere.invalid:25314/ws/node")
 
 
 @sync

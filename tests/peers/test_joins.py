@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.client import BareClient
-from support.gateways import ThreadedGateway
+from support.gateways import Process, ThreadedGateway
 from support.joiner import Joiner
 from support.running import sync, until
 from support.suzent import SuzentServer
@@ -110,6 +110,33 @@ async def test_ours_restarts_and_is_connected_again(
     assert joined["node_id"] == first["node_id"] and joined["added_at"] == first["added_at"]
     async with theirs.http() as http:
         assert (await http.get("/nodes/pending")).json()["count"] == 0
+
+
+@sync
+async def test_killed_and_started_again(start_process: Callable[..., Process], theirs: ThreadedGateway) -> None:
+    ours = await asyncio.to_thread(start_process)
+    async with ours.http() as http:
+        answer = (await http.post("/nodes/connect", json={"gateway_url": theirs.url})).json()
+    await theirs.approve(answer["pairing_code"])
+    await until(lambda: nodes(theirs))
+    [first] = nodes(theirs)
+    await asyncio.to_thread(ours.kill)
+    await until(lambda: not nodes(theirs))
+    await asyncio.to_thread(start_process)
+    await until(lambda: nodes(theirs), 20)
+    assert nodes(theirs)[0].node_id == first.node_id
+
+
+@sync
+async def test_a_gateway_that_says_no_goodbye_does_not_hold_up_the_stop(ours: Joiner) -> None:
+    async with SuzentServer() as server:
+        code = (await ours.connect(server.url))["pairing_code"]
+        server.decide(code)
+        joined = await ours.reach("connected")
+        server.sockets[joined["node_id"]].transport.pause_reading()
+        started = time.monotonic()
+        await asyncio.to_thread(ours.gateway.stop)
+        assert time.monotonic() - started < 3
 
 
 @sync
