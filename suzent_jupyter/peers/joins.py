@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -135,6 +135,9 @@ class Joins:
 
     # -- which there are
 
+    def __iter__(self) -> Iterator[Join]:
+        return iter(list(self._joins.values()))
+
     def visible(self, account: str) -> list[Join]:
         """Return the joins of an account."""
         return [join for join in self._joins.values() if join.account == account]
@@ -217,20 +220,21 @@ class Joins:
         self._stopping = True
         await asyncio.gather(*(self.leave(join) for join in self._joins.values() if join.running))
 
-    async def settings_changed(self) -> None:
-        """Follow this gateway's new name and denied commands."""
-        for join in list(self._joins.values()):
-            host = join.host
-            if host is None or not join.running:
-                continue
-            if not join.name and host.name != self._own_name():
-                await self.leave(join)  # a name is told once, when connecting
-                self.start(join, join.offer)
+    def withhold(self) -> None:
+        """Stop offering what is denied now, and offer again what is not any more; in force at once."""
+        for join in self._joins.values():
+            if join.host is None or not join.running:
                 continue
             offered = [each for each in join.offer if not self._denied(each.name)]
-            if [each.name for each in offered] != list(host.capabilities):
-                host.update(offered)
+            if [each.name for each in offered] != list(join.host.capabilities):
+                join.host.update(offered)
                 self._on_change("changed", join)
+
+    async def rename(self, join: Join) -> None:
+        """Bear this gateway's new name where no other one was given: a name is told when connecting."""
+        if join.host is not None and join.running and not join.name and join.host.name != self._own_name():
+            await self.leave(join)
+            self.start(join, join.offer)
 
     async def _run(self, join: Join, host: NodeHost) -> None:
         try:

@@ -231,7 +231,8 @@ class AuditEntry(Body):
     at : str
         UTC, ISO 8601.
     actor : str
-        The caller: ``user``, ``kernel``, ``loopback``, ``device:<id>``, ``token:<id>``, ``gateway``.
+        The caller: ``user``, ``kernel``, ``loopback``, ``device:<id>``, ``token:<id>``, ``gateway``,
+        ``gateway:<host>`` for a gateway that called this one, which had joined it.
     action : str
         Such as ``device.approve``, ``node.connect``, ``invoke``.
     node_id, node, command : str

@@ -161,7 +161,8 @@ class Joining:
     def settings_changed(self) -> None:
         """Follow this gateway's name and denied commands."""
         if self._joins is not None:
-            self._in_background(self._joins.settings_changed())
+            self._joins.withhold()
+            self._in_background(self._rename(self._joins))
 
     # -- what happens by itself
 
@@ -193,6 +194,11 @@ class Joining:
             log.exception("The gateways that were joined are not joined again")
         finally:
             self._listed.set()
+
+    async def _rename(self, joins: Joins) -> None:
+        for join in joins:
+            async with self._lock(join.account, join.gateway_url):
+                await joins.rename(join)
 
     async def _get(self) -> Joins:
         """Return the joins; what they need is loaded off the event loop when they are first asked for."""
@@ -282,9 +288,9 @@ def _canonical(address: str) -> str:
 def _terms(account: str, url: str, wanted: ConnectRequest, join: Join | None) -> KeptJoin:
     """Return what is asked for; what is left out stays as it is."""
     name = join.name if join is not None else ""
-    if wanted.name is not None:
+    if wanted.name:  # Suzent's programs send "" for none
         name = clean_text(wanted.name, _NAME_CHARS)
-        if wanted.name.strip() and not name:
+        if not name:
             raise SuzentError("invalid_request", "`name` must be text that can be read.")
     patterns = join.patterns if join is not None else []
     if wanted.capabilities is not None:
