@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 _DEFAULT_PORTS = {"ws": 80, "http": 80, "wss": 443, "https": 443}
@@ -16,13 +17,13 @@ class OwnAddress:
 
     Parameters
     ----------
-    ports : iterable of int
-        The listener's.
+    ports : callable
+        Returns the ports it listens on itself.
     mount_url : str, optional
         The mount's address, of which port and path count.
     """
 
-    def __init__(self, ports: set[int], mount_url: str | None) -> None:
+    def __init__(self, ports: Callable[[], set[int]], mount_url: str | None) -> None:
         self._ports = ports
         parts = urlsplit(mount_url or "")
         self._mount_port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
@@ -33,7 +34,7 @@ class OwnAddress:
         parts = urlsplit(url)
         port = parts.port or _DEFAULT_PORTS[parts.scheme]
         mounted = port == self._mount_port and parts.path == self._mount_path
-        if not mounted and port not in self._ports:
+        if not mounted and port not in self._ports():
             return False
         loop = asyncio.get_running_loop()
         try:

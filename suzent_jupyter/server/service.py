@@ -103,6 +103,9 @@ class GatewayService:
         """The listener's port, None without a listener."""
         return self._listener.port if self._listener is not None else None
 
+    def _ports(self) -> set[int]:
+        return {self.port} if self.port is not None else set()
+
     def check_running(self) -> None:
         """Refuse while the gateway is not there: ``stopping``."""
         if not self.running:
@@ -136,7 +139,7 @@ class GatewayService:
             org=config.org,
             trusted_token=self._token.principal,
         )
-        self._joining = Joining(self._gateway, OwnAddress({self.port} if self.port else set(), config.mount_url))
+        self._joining = Joining(self._gateway, OwnAddress(self._ports, config.mount_url))
         loading = asyncio.ensure_future(self._gateway.start())
         if self._listener is not None:
             self._listener.serve()

@@ -133,7 +133,7 @@ async def test_oneself_behind_a_tunnel(ours: Joiner) -> None:
 
 @sync
 async def test_oneself_by_the_jupyter_mount() -> None:
-    own = OwnAddress({25314}, "http://127.0.0.1:8888/user/ada/suzent")
+    own = OwnAddress(lambda: {25314}, "http://127.0.0.1:8888/user/ada/suzent")
     for host in ("127.0.0.1", "localhost", "[::1]"):
         assert await own.is_meant(f"ws://{host}:8888/user/ada/suzent/ws/node"), host
     assert not await own.is_meant("ws://127.0.0.1:8888/user/eve/suzent/ws/node")
