@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,7 @@ from .turns import Turns
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
+    from pydantic import BaseModel
 
 log = logging.getLogger("suzent_jupyter")
 
@@ -95,6 +96,8 @@ class Gateway:
         self.store = Store(data_dir, limits.store_poll, self._read_again)
         self.audit = Audit(self.store, self.changes, int(limits.audit_rows))
         self.dispatcher = Dispatcher(self.registry, settings, self.audit, limits)
+        #: Topic → what a subscriber starts from, for what is not the gateway's own.
+        self.snapshots: dict[str, Callable[[Principal], Sequence[BaseModel]]] = {}
         self._as_started: dict[str, Any] = {}
         self._loop = asyncio.get_running_loop()
         self._links: dict[NodeSession, DeviceLink] = {}
@@ -130,6 +133,13 @@ class Gateway:
     def authenticate(self, token: str) -> Principal | None:
         """Return whom a token we issued stands for; None if unknown, revoked or paused."""
         return self.devices.authenticate(token)
+
+    def is_itself(self, node_identity: str, code: str | None, node_id: str | None) -> bool:
+        """Tell whether the gateway that gave a device of this identity that code, or that id, is this one."""
+        if code:
+            return self.pairing.identity_behind(code) == node_identity
+        device = self.devices.by_id(node_id or "")
+        return device is not None and device.node_identity == node_identity
 
     # -- sockets (called by the server) --
 
@@ -494,6 +504,8 @@ class Gateway:
                 items = self.list_pending(principal)
             case "devices":
                 items = self.list_devices(principal)
+            case _ if topic in self.snapshots:
+                items = list(self.snapshots[topic](principal))
         return [item.model_dump() for item in items]
 
     # -- telling --

@@ -132,6 +132,11 @@ class Pairing:
         """Return what waits and may be shown to a caller, oldest first."""
         return [entry for entry in self._waiting.values() if _may_see(principal, entry)]
 
+    def identity_behind(self, code: str) -> str | None:
+        """Return the identity the device that waits under this code claims, None if none waits."""
+        entry = self._waiting.get(code)
+        return entry.node_identity if entry is not None else None
+
     def find(self, principal: Principal, code: str) -> Pending:
         """Return the entry of one exact code.
 

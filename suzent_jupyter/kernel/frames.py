@@ -71,6 +71,18 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
         "triggers": "int64",
         "last_triggered_at": _TIME,
     },
+    "connections": {
+        "gateway": "string",
+        "status": ["connecting", "pending", "connected", "reconnecting", "refused", "stopped"],
+        "code": "string",
+        "name": "string",
+        "error": "string",
+        "commands": "string",
+        "waiting": "string",
+        "since": _TIME,
+        "added_at": _TIME,
+        "node_id": "string",
+    },
     "audit": {
         "at": _TIME,
         "id": "int64",
@@ -103,6 +115,7 @@ _INDEX = {
     "capabilities": ["node", "command"],
     "pending": ["code"],
     "devices": ["device"],
+    "connections": ["gateway"],
     "audit": ["at"],
     "discovered": ["name"],
 }
@@ -209,6 +222,24 @@ def devices(items: list[Record]) -> pd.DataFrame:
                 "device": item.get("display_name"),
                 "commands": ", ".join(map(str, item.get("capabilities") or ())),
                 "triggers": item.get("trigger_count"),
+            }
+            for item in items
+        ),
+    )
+
+
+def connections(items: list[Record]) -> pd.DataFrame:
+    """Gateways this one has joined, indexed by URL; ``code`` is for their operators, ``name`` is ours there."""
+    return build(
+        "connections",
+        (
+            {
+                **item,
+                "gateway": item.get("gateway_url"),
+                "name": item.get("display_name"),
+                "code": item.get("pairing_code"),
+                "commands": ", ".join(map(str, item.get("capabilities") or ())),
+                "waiting": ", ".join(map(str, item.get("pending_approval") or ())),
             }
             for item in items
         ),

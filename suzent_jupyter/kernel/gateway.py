@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .channel import Channel
+    from .connections import Connection
     from .node import Node
 
 Record = dict[str, Any]
@@ -156,6 +157,13 @@ class Gateway:
 
         return frames.devices(self.records("devices"))
 
+    @property
+    def connections(self) -> pd.DataFrame:
+        """The gateways this one has joined as a node; see :func:`.frames.connections`."""
+        from . import frames
+
+        return frames.connections(self.records("connections"))
+
     def audit(self, limit: int = 100, before: int | None = None) -> pd.DataFrame:
         """Who did what, newest first; see :func:`.frames.audit`.
 
@@ -191,7 +199,7 @@ class Gateway:
         return frame
 
     def records(self, kind: str) -> list[Record]:
-        """Return ``nodes``, ``pending`` or ``devices`` as the gateway's own records."""
+        """Return ``nodes``, ``pending``, ``devices`` or ``connections`` as the gateway's own records."""
         items: list[Record] = self._rest.get("/nodes" if kind == "nodes" else f"/nodes/{kind}")[kind]
         return items
 
@@ -345,6 +353,44 @@ class Gateway:
         answer: Record = self._rest.post(
             f"/nodes/devices/{segment(self.device(device)['device_id'])}/status", {"status": status}
         )
+        return answer
+
+    # -- joining other gateways -------------------------------------------------------------------------------
+
+    def connect_to(self, url: str, name: str | None = None, capabilities: Sequence[str] | None = None) -> Connection:
+        """Make this gateway a node of another gateway or Suzent server; takes 5 s at most where that one is slow.
+
+        Parameters
+        ----------
+        url : str
+            Its address or pairing link.
+        name : str, optional
+            This gateway's name there; its ``display_name`` otherwise.
+        capabilities : sequence of str, optional
+            Patterns such as ``camera.*`` of what to offer there; all that works on the gateway's machine otherwise.
+
+        Returns
+        -------
+        Connection
+            The gateway's record; ``pairing_code`` is for the other gateway's operator.
+
+        Raises
+        ------
+        KernelError
+            With code ``gateway_unreachable``, ``not_a_gateway``, ``gateway_refused`` or ``own_gateway``.
+        """
+        from .connections import Connection
+
+        body: Record = {"gateway_url": url}
+        if name is not None:
+            body["name"] = name
+        if capabilities is not None:
+            body["capabilities"] = list(capabilities)
+        return Connection(self._rest.post("/nodes/connect", body))
+
+    def disconnect_from(self, url: str) -> Record:
+        """Leave a gateway that was joined; returns ``{success, message}``. A second time drops it from the list."""
+        answer: Record = self._rest.post("/nodes/connect/stop", {"gateway_url": url})
         return answer
 
     # -- the connection ---------------------------------------------------------------------------------------

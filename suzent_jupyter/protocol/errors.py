@@ -57,6 +57,14 @@ ERRORS: dict[str, ErrorSpec] = {
     "too_many_sockets": ErrorSpec(429, True, "Close unused connections, then connect again."),
     "token_shared": ErrorSpec(409, True, "Two devices use one token: pair each of them on its own."),
     "replaced": ErrorSpec(409, False, "The same device connected again; this older connection was closed."),
+    # gateways joined as a node
+    "gateway_unreachable": ErrorSpec(
+        502, True, "Check the address; on that machine `node_lan_bind` must be true and the server restarted."
+    ),
+    "not_a_gateway": ErrorSpec(502, False, "Check address and port; behind Jupyter the path ends in /suzent/ws/node."),
+    "gateway_refused": ErrorSpec(502, False, "Ask that gateway's operator, then connect again."),
+    "own_gateway": ErrorSpec(409, False, "Give the address of another gateway."),
+    "connection_unknown": ErrorSpec(404, False, "`%suzent connections` lists the gateways that were joined."),
     # frames
     "bad_frame": ErrorSpec(400, False, "Send one JSON object with a `type` as a text frame."),
     "bad_handshake": ErrorSpec(400, False, "The first frame must be `connect` with a `display_name`."),

@@ -265,7 +265,8 @@ class AuditEntry(Body):
     at : str
         UTC, ISO 8601.
     actor : str
-        The caller: ``user``, ``kernel``, ``loopback``, ``device:<id>``, ``token:<id>``, ``gateway``.
+        The caller: ``user``, ``kernel``, ``loopback``, ``device:<id>``, ``token:<id>``, ``gateway``,
+        ``gateway:<host>`` for a gateway that called this one, which had joined it.
     action : str
         Such as ``device.approve``, ``node.connect``, ``invoke``.
     node_id, node, command : str
@@ -315,8 +316,61 @@ class GrantListResponse(Body):
     count: int = 0
 
 
-class ConnectionListResponse(Body):
-    """``GET /nodes/connections``."""
+class ConnectRequest(Body):
+    """``POST /nodes/connect``: become a node of another gateway.
 
-    connections: list[dict[str, Any]] = Field(default_factory=list)
+    ``gateway_url`` may also be a pairing link; ``capabilities`` are patterns such as ``camera.*`` of what is offered
+    there, all by default.
+    """
+
+    gateway_url: str
+    name: str | None = None
+    capabilities: list[str] | None = None
+
+
+class ConnectionInfo(Body):
+    """A gateway this one has joined as a node, or left.
+
+    ``display_name`` is this gateway's name there, ``status`` one of ``connecting``, ``pending`` (its operator must
+    approve ``pairing_code``), ``connected``, ``reconnecting``, ``refused`` (``error`` says why) and ``stopped``, in
+    force ``since`` (UTC). ``capabilities`` are offered there now, ``pending_approval`` are those of them that wait.
+    """
+
+    gateway_url: str
+    display_name: str
+    status: Literal["connecting", "pending", "connected", "reconnecting", "refused", "stopped"]
+    pairing_code: str | None = None
+    node_id: str | None = None
+    error: str | None = None
+    since: str = ""
+    added_at: str = ""
+    capabilities: list[str] = Field(default_factory=list)
+    pending_approval: list[str] = Field(default_factory=list)
+
+
+class ConnectResponse(ConnectionInfo):
+    """Answer of ``POST /nodes/connect``: the connection as it is after a moment."""
+
+    success: bool
+
+
+class DisconnectRequest(Body):
+    """``POST /nodes/connect/stop``: any spelling of the address."""
+
+    gateway_url: str
+
+
+class DisconnectResponse(Body):
+    """Its answer."""
+
+    success: bool
+    message: str
+
+
+class ConnectionListResponse(Body):
+    """``GET /nodes/connections``; ``offers`` (with ``?offers=1``) is what this gateway offers where it joins."""
+
+    connections: list[ConnectionInfo] = Field(default_factory=list)
     count: int = 0
+    display_name: str = ""
+    offers: list[CapabilitySchema] | None = None

@@ -13,6 +13,10 @@ from ..protocol.rest import (
     ConfigResponse,
     ConnectionListResponse,
     DiscoverResponse,
+    ConnectRequest,
+    ConnectResponse,
+    DisconnectRequest,
+    DisconnectResponse,
     GrantListResponse,
     HostTokenRequest,
     HostTokenResponse,
@@ -107,7 +111,7 @@ async def set_config(request: Request) -> ConfigChangeResponse:
     changes = request.model(ConfigRequest).model_dump(exclude_none=True)
     gateway = request.gateway
     await gateway.configure(request.principal, changes)
-    request.service.discovery.refresh()
+    request.service.settings_changed()
     return ConfigChangeResponse(success=True, restart_required=gateway.restart_required, **gateway.settings.values())
 
 
@@ -137,9 +141,27 @@ async def list_grants(_request: Request) -> GrantListResponse:
     return GrantListResponse()
 
 
-async def list_connections(_request: Request) -> ConnectionListResponse:
+async def connect(request: Request) -> ConnectResponse:
+    """Become a node of another gateway."""
+    info = await request.service.joining.connect(request.principal, request.model(ConnectRequest))
+    return ConnectResponse(success=True, **info.model_dump())
+
+
+async def disconnect(request: Request) -> DisconnectResponse:
+    """Leave another gateway, or drop one from the list that was left before."""
+    address = request.model(DisconnectRequest).gateway_url
+    done = await request.service.joining.disconnect(request.principal, address)
+    return DisconnectResponse(success=True, message=done)
+
+
+async def list_connections(request: Request) -> ConnectionListResponse:
     """List the gateways this one has joined as a node."""
-    return ConnectionListResponse()
+    joining = request.service.joining
+    await joining.listed()
+    found = joining.list(request.principal)
+    offers = await joining.offers() if request.number("offers", 0, 0, 1) else None
+    name = request.gateway.settings.display_name
+    return ConnectionListResponse(connections=found, count=len(found), display_name=name, offers=offers)
 
 
 async def openapi(request: Request) -> dict[str, Any]:

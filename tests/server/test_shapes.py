@@ -74,7 +74,7 @@ async def test_annex_a(gateway: ThreadedGateway) -> None:
         assert await get("/nodes/peers") == {"peers": [], "count": 0}
         assert await get("/nodes/peers?refresh=1") == {"peers": [], "count": 0}
         assert await get("/nodes/grants") == {"grants": [], "count": 0}
-        assert await get("/nodes/connections") == {"connections": [], "count": 0}
+        assert (await get("/nodes/connections")).items() >= {"connections": [], "count": 0}.items()
         assert (await http.post("/nodes/pending/ZZZZZZ/approve")).status_code == 404
 
 

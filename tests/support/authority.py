@@ -28,6 +28,8 @@ EXPECTED: dict[tuple[str, str], str] = {
     ("GET", "/nodes/config"): "full",
     ("POST", "/nodes/config"): "full",
     ("GET", "/nodes/discover"): "full",
+    ("POST", "/nodes/connect"): "full",
+    ("POST", "/nodes/connect/stop"): "full",
     ("GET", "/nodes/connections"): "full",
     ("GET", "/nodes/grants"): "full",
     ("GET", "/nodes/peers"): "full",
