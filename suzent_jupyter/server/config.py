@@ -48,6 +48,9 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
         help="'auto': requests to the listener without a token are trusted if they really come from a local program "
         "of the same user. Never under JupyterHub.",
     ).tag(config=True)
+    allowed_hosts = List(
+        Unicode(), help="Further host names under which web pages may reach the listener, such as that of a proxy."
+    ).tag(config=True)
     data_dir = Unicode(help="Where the gateway keeps its database.").tag(config=True)
     account = Unicode(help="Who owns this gateway; the Hub or OS user by default.").tag(config=True)
     org = Unicode("", help="Their organisation, for nodes shared with a team.").tag(config=True)
@@ -90,5 +93,6 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
             listener_enabled=self.listener_enabled,
             listener_port=self.listener_port,
             trust_loopback=self.trust_loopback,
+            allowed_hosts=tuple(self.allowed_hosts),
             mount_url=mount_url,
         )

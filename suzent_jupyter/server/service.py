@@ -20,6 +20,7 @@ from ..gateway.store import peek_setting
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from .auth import KernelToken
+from .hosts import HostNames
 from .listener import Listener
 from .loopback import is_trusted
 from .runtime import KernelEnvironment, RuntimeFile
@@ -49,6 +50,7 @@ class ServiceConfig:
     listener_enabled: bool = True
     listener_port: int = 25314
     trust_loopback: str = "never"
+    allowed_hosts: tuple[str, ...] = ()
     #: The mount's address for programs on this machine, such as http://127.0.0.1:8888/suzent; None when alone.
     mount_url: str | None = None
 
@@ -70,6 +72,8 @@ class GatewayService:
         self._stopping = False
         self._lan_bind = False
         self._token: KernelToken | None = None
+        #: Under which names web pages may reach the listener.
+        self.host_names = HostNames()
 
     @property
     def kernel_token(self) -> KernelToken:
@@ -106,6 +110,7 @@ class GatewayService:
         event loop, while the server already answers. ``modules`` are loaded there too.
         """
         self._token = KernelToken(config.account, config.org)
+        self.host_names = HostNames(config.allowed_hosts)
         self._trust_loopback = config.trust_loopback == "auto" and not under_hub()
         if config.listener_enabled:
             await self._bind(config)
