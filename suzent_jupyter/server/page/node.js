@@ -693,7 +693,7 @@
     var until = new Date(frame.expires_at);
     element("expires").textContent = isNaN(until) ? "" : "The code is good until " + clock(until) + ", then there is a new one.";
     view("pending");
-    status("Waiting for approval with the code " + code.split("").join(" "), "wait");
+    status("Waiting for approval", "wait");
     stayAwake(true);
   };
 
