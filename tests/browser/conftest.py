@@ -11,9 +11,8 @@ from playwright.sync_api import Browser, sync_playwright
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def browser() -> Iterator[Browser]:
-    """One Chromium for a file; every test opens pages or contexts of its own, and closes them."""
     if CHROMIUM is None:
         pytest.skip("no Chromium here: install the package `chromium` to run the browser tests")
     with sync_playwright() as playwright:
