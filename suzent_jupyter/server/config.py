@@ -62,6 +62,9 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
     listener_plaintext = Bool(
         True, help="False: the port without TLS stays on this machine, also with node_lan_bind."
     ).tag(config=True)
+    allowed_hosts = List(
+        Unicode(), help="Further host names under which web pages may reach the listener, such as that of a proxy."
+    ).tag(config=True)
     data_dir = Unicode(help="Where the gateway keeps its database.").tag(config=True)
     account = Unicode(help="Who owns this gateway; the Hub or OS user by default.").tag(config=True)
     org = Unicode("", help="Their organisation, for nodes shared with a team.").tag(config=True)
@@ -109,5 +112,6 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
             certfile=self.certfile,
             keyfile=self.keyfile,
             listener_plaintext=self.listener_plaintext,
+            allowed_hosts=tuple(self.allowed_hosts),
             mount_url=mount_url,
         )

@@ -1,4 +1,4 @@
-"""What each REST route does. An endpoint returns a model, a dict, or JSON bytes that are sent as they are."""
+"""What each REST route does. An endpoint returns a model, a dict, a page, or JSON bytes that are sent as they are."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from ..protocol.rest import (
     StatusResponse,
 )
 from ..protocol.wire import decode_call
-from .request import Request
+from .page import node_page
+from .request import Page, Request
 from .shortcut import invoke_answer
 
 
@@ -162,6 +163,11 @@ async def list_connections(request: Request) -> ConnectionListResponse:
     offers = await joining.offers() if request.number("offers", 0, 0, 1) else None
     name = request.gateway.settings.display_name
     return ConnectionListResponse(connections=found, count=len(found), display_name=name, offers=offers)
+
+
+async def browser_node(request: Request) -> Page:
+    """Serve the page that makes a browser a node."""
+    return node_page(request.scheme, request.host, request.place)
 
 
 async def openapi(request: Request) -> dict[str, Any]:

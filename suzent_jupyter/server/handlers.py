@@ -14,8 +14,8 @@ from ..gateway import Authority, Principal
 from ..gateway.principals import NOBODY
 from ..protocol.errors import SuzentError
 from ..protocol.wire import encode_ascii
-from .auth import find_token, principal_of_token
-from .request import Request
+from .auth import find_token, has_browser_headers, principal_of_token
+from .request import Page, Request
 from .routes import Route
 from .service import GatewayService
 
@@ -34,6 +34,8 @@ class Caller(web.RequestHandler):
         Returns an awaitable only where that takes time, since every small call passes here.
         """
         self.service.check_running()
+        if has_browser_headers(self.request.headers):
+            self.check_host_name()
         if least is Authority.NONE:
             return None
         if self.service.gateway.ready.is_set() and (token := find_token(self.request.headers)) is not None:
@@ -48,6 +50,11 @@ class Caller(web.RequestHandler):
             self._admit(principal_of_token(self.service, self.request, token), least)
         else:
             self._admit(await self.service.tokenless_principal(self.request), least)
+
+    def check_host_name(self) -> None:
+        """Refuse a web page's request under a name that is not ours; TLS has checked the name already."""
+        if self.request.protocol != "https":
+            self.service.host_names.check(self.request.host)
 
     def _admit(self, principal: Principal, least: Authority) -> None:
         if principal.authority < least:
@@ -73,7 +80,10 @@ class RouteHandler(Caller):
 
     def prepare(self) -> Awaitable[None] | None:
         """Find out who asks, and whether they may."""
-        return self.find_caller(self.route().authority)
+        route = self.route()
+        if route.page:
+            self.check_host_name()
+        return self.find_caller(route.authority)
 
     def route(self) -> Route:
         """Return the route of this request; ``method_not_allowed`` if the path has no such method."""
@@ -105,6 +115,9 @@ class RouteHandler(Caller):
             path,
             {name: values[-1].decode(errors="replace") for name, values in self.request.query_arguments.items()},
             self.body(route),
+            scheme=self.request.protocol,
+            host=self.request.host,
+            place=self.request.path,
         )
         self._request = request
         try:
@@ -113,13 +126,23 @@ class RouteHandler(Caller):
             if self._gone:
                 return
             raise SuzentError("cancelled", "The call was cancelled.") from None
-        self.send_json(answer)
+        if isinstance(answer, Page):
+            self.send_page(answer)
+        else:
+            self.send_json(answer)
 
     def on_connection_close(self) -> None:
         """Give up what the caller no longer waits for: a call is cancelled on its device."""
         self._gone = True
         if self._request is not None and self._request.waits_for is not None:
             self._request.waits_for.cancel()
+
+    def send_page(self, page: Page) -> None:
+        """Send a page under its own headers, which replace all of the server's of the same names."""
+        self.set_header("Content-Type", page.media_type)
+        for name, value in page.headers.items():
+            self.set_header(name, value)
+        self.finish(page.content)
 
     def send_json(self, answer: BaseModel | dict[str, Any] | bytes) -> None:
         """Send an answer, ASCII-escaped."""

@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 Model = TypeVar("Model", bound="BaseModel")
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An answer for people: sent as it is, with headers of its own."""
+
+    content: bytes
+    media_type: str
+    headers: dict[str, str]
+
+
 @dataclass(slots=True)
 class Request:
     """One authorised request.
@@ -36,6 +45,8 @@ class Request:
         As it came.
     waits_for : asyncio.Future, optional
         What is cancelled when the caller hangs up. Anything else goes on: a change half made would be worse.
+    scheme, host, place : str
+        Where it came to: ``http`` or ``https``, the ``Host`` header as it was sent, and the path likewise.
     """
 
     service: GatewayService
@@ -44,6 +55,9 @@ class Request:
     query: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     waits_for: asyncio.Future[Any] | None = None
+    scheme: str = "http"
+    host: str = ""
+    place: str = ""
 
     @property
     def gateway(self) -> Gateway:

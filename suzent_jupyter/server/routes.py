@@ -15,9 +15,9 @@ from pydantic import BaseModel
 from ..gateway import Authority
 from ..protocol import rest
 from . import endpoints
-from .request import Request
+from .request import Page, Request
 
-Endpoint = Callable[[Request], Awaitable[BaseModel | dict[str, Any] | bytes]]
+Endpoint = Callable[[Request], Awaitable[BaseModel | dict[str, Any] | bytes | Page]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class Route:
         For the OpenAPI document.
     large : bool
         Whether the body may be as large as an invoke's.
+    page : bool
+        Whether the answer is a page for people, which is served only under names of this machine's own.
     """
 
     method: Literal["GET", "POST", "DELETE", "WS"]
@@ -48,6 +50,7 @@ class Route:
     body: type[BaseModel] | None = None
     answer: type[BaseModel] | None = None
     large: bool = False
+    page: bool = False
 
     @property
     def pattern(self) -> str:
@@ -62,6 +65,7 @@ _NONE, _AGENT, _FULL = Authority.NONE, Authority.AGENT, Authority.FULL
 ROUTES: tuple[Route, ...] = (
     Route("WS", "/ws/node", "device", _NONE, "execute"),
     Route("WS", "/ws/client", "client", _FULL, "execute"),
+    Route("GET", "/node", endpoints.browser_node, _NONE, "read", page=True),
     Route("POST", "/nodes/{node}/invoke", endpoints.invoke, _FULL, "execute",
           rest.InvokeRequest, rest.InvokeResponse, large=True),
     Route("GET", "/nodes", endpoints.list_nodes, _AGENT, "read", None, rest.NodeListResponse),

@@ -145,7 +145,8 @@ class SocketHandler(WebSocketHandler, Caller):
 
     def check_origin(self, origin: str) -> bool:
         """Let no page of another origin in. Programs send no Origin and are not asked."""
-        return origin.casefold().partition("://")[2] == self.request.headers.get("Host", "").casefold()
+        scheme, _, place = origin.casefold().partition("://")
+        return scheme in ("http", "https") and place == self.request.headers.get("Host", "").casefold()
 
     def open(self, *_args: str, **_kwargs: str) -> None:
         """Hand the socket to the gateway."""

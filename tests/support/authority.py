@@ -15,6 +15,7 @@ from .gateways import ThreadedGateway
 EXPECTED: dict[tuple[str, str], str] = {
     ("WS", "/ws/node"): "none",
     ("WS", "/ws/client"): "full",
+    ("GET", "/node"): "none",
     ("GET", "/nodes"): "agent",
     ("GET", "/nodes/{node}"): "full",
     ("POST", "/nodes/{node}/invoke"): "full",
