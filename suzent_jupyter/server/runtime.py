@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import platform
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +69,26 @@ class RuntimeFile:
         draft.unlink(missing_ok=True)
         descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump({"pid": os.getpid(), "version": __version__, "started_at": now_text(), **facts}, file, indent=1)
+            own = {"pid": os.getpid(), "host": platform.node(), "version": __version__, "started_at": now_text()}
+            json.dump({**own, **facts}, file, indent=1)
         draft.replace(self.path)
 
     def remove(self) -> None:
         """Remove it."""
         self.path.unlink(missing_ok=True)
+
+
+def remove_dead_files() -> None:
+    """Remove what gateways of this machine left when they were killed: no process has their number now. Blocks."""
+    import psutil
+
+    for path in Path(jupyter_runtime_dir()).glob("suzent-*.json"):
+        # Others look at the same files, and another gateway may tidy up as well.
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            number = re.fullmatch(r"suzent-([0-9]{1,10})\.json", path.name)
+            if number is None or path.is_symlink():
+                continue
+            body = json.loads(path.read_bytes())
+            # A home directory may be shared by machines, each with processes of its own.
+            if body["host"] == platform.node() and not psutil.pid_exists(int(number[1])):
+                path.unlink()

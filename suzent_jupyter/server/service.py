@@ -22,7 +22,7 @@ from ..protocol.limits import Limits
 from .auth import KernelToken
 from .listener import Listener
 from .loopback import is_trusted
-from .runtime import KernelEnvironment, RuntimeFile
+from .runtime import KernelEnvironment, RuntimeFile, remove_dead_files
 
 if TYPE_CHECKING:
     from tornado.httputil import HTTPServerRequest
@@ -165,6 +165,8 @@ class GatewayService:
         except OSError as error:
             log.warning("Terminals won't find this gateway by themselves: %s", error)
             self._runtime_file = None
+        else:
+            await _off_loop(remove_dead_files)
 
     async def stop(self) -> None:
         """Stop listening, tell every device, close everything."""
