@@ -29,7 +29,6 @@ ERRORS: dict[str, ErrorSpec] = {
     # authority
     "unauthorized": ErrorSpec(401, False, "Send a valid token: `Authorization: Bearer szt_…`."),
     "forbidden": ErrorSpec(403, False, "This token's scope does not reach that URL."),
-    "forbidden_origin": ErrorSpec(403, False, "Open the page from this server's own address."),
     # nodes and calls
     "node_not_found": ErrorSpec(404, False, "`%suzent list` shows the connected nodes."),
     "node_ambiguous": ErrorSpec(409, False, "Use the node id, or more of its first characters."),
