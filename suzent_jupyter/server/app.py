@@ -36,7 +36,7 @@ class SuzentApp(SuzentTraits, ExtensionApp):
         Mount(self.serverapp.web_app, self.serverapp.base_url, self.service)
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
-        join_log(serverapp.log)
+        join_log(serverapp)
         await self.service.start(self.service_config(local_url(serverapp)), HANDLERS)
 
     async def stop_extension(self) -> None:
@@ -47,7 +47,7 @@ class SuzentApp(SuzentTraits, ExtensionApp):
             self.log.exception("The gateway did not stop cleanly")
         finally:
             if self.serverapp is not None:
-                leave_log(self.serverapp.log)
+                leave_log(self.serverapp)
 
 
 def local_url(serverapp: Any) -> str | None:

@@ -44,7 +44,7 @@ class StandaloneGateway(SuzentTraits, JupyterApp):  # type: ignore[misc]
 
     def start(self) -> None:
         """Run until SIGINT or SIGTERM."""
-        join_log(self.log, "tornado", "asyncio")
+        join_log(self, "tornado", "asyncio")
         asyncio.run(self._run())
 
     async def _run(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import socket
 from collections.abc import Callable, Iterator
@@ -11,6 +12,9 @@ import pytest
 from support.device import BareDevice
 from support.gateways import Process
 from support.running import sync, until
+from traitlets.config import Application
+
+from suzent_jupyter.server.logs import PACKAGE, join_log, leave_log
 
 LINE = re.compile(r"\[[DIWEC] \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (\w+)\] (.*)")
 
@@ -59,3 +63,14 @@ async def test_every_line_has_the_form_of_jupyters(
         f"Device {name} ({node_id}) at 127.0.0.1 connected",
         f"Device {name} ({node_id}) at 127.0.0.1 disconnected",
     ]
+
+
+def test_the_level_is_the_applications_and_all_is_put_back() -> None:
+    logger, application, other = logging.getLogger(PACKAGE), Application(log_level="ERROR"), Application()
+    join_log(application)
+    assert (logger.parent, logger.level) == (application.log, logging.ERROR)
+    other.log = logging.getLogger("other")
+    leave_log(other)
+    assert logger.parent is application.log
+    leave_log(application)
+    assert (logger.parent, logger.level) == (logging.getLogger(), logging.NOTSET)
