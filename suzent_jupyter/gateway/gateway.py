@@ -175,7 +175,7 @@ class Gateway:
         session.device.last_seen = session.connected_at
         self._tell_node("added" if old is None else "changed", session)
         self._tell_device("changed", session.device)
-        self._note(session.device.account, f"device:{session.node_id}", "node.connect", session)
+        self._note(session, "connect")
 
     def session_closed(self, session: NodeSession) -> None:
         """Take note that a node's socket is gone. A newer session of the same device stays untouched."""
@@ -226,24 +226,17 @@ class Gateway:
             self._remember_last_seen(session.device)
             self._tell_node("removed", session)
             self._tell_device("changed", session.device)
-            self._note(session.device.account, f"device:{session.node_id}", "node.disconnect", session)
+            self._note(session, "disconnect")
 
     def _remember_last_seen(self, device: Device) -> None:
         if self.devices.by_id(device.device_id) is not device:
             return
 
-        def work(connection: sa.Connection) -> None:
-            import sqlalchemy as sa
-
-            from . import schema
-
-            table = schema.devices
-            seen = {"last_seen": device.last_seen}
-            connection.execute(sa.update(table).where(table.c.device_id == device.device_id).values(**seen))
-
+        seen = {"last_seen": device.last_seen}
         try:
             # Nobody waits for it, and a failure is in the store's log.
-            self.store.run(work).add_done_callback(lambda done: done.cancelled() or done.exception())
+            written = self.store.run(lambda connection: _update_device(connection, device, seen))
+            written.add_done_callback(lambda done: done.cancelled() or done.exception())
         except SuzentError:
             return  # the gateway is stopping
 
@@ -339,23 +332,20 @@ class Gateway:
             row = Row(device.account, "kernel", "device.adopt", node=device.display_name)
         former: list[dict[str, Any]] = []
 
-        def work(connection: sa.Connection) -> list[Row]:
+        def work(connection: sa.Connection) -> None:
             # Whom it replaces is decided here, one after the other, also when another process shares the file.
             former[:] = _same_installation(connection, device)
             device.device_id = former[0]["device_id"] if former else secrets.token_hex(8)
             row.node_id = device.device_id
             _replace_device(connection, device, [asdict(device)])
-            return self.audit.insert(connection, [row])
 
-        rows = await self.audit.run(work)
+        rows = await self.audit.change([row], work)
         if not wanted():
             gone = msgspec.structs.replace(row, outcome="code_gone")
-
-            def undo(connection: sa.Connection) -> list[Row]:
-                _replace_device(connection, device, former, only_if_same=True)
-                return self.audit.insert(connection, [gone])
-
-            self.audit.publish([*rows, *await self.audit.run(undo)])
+            rows += await self.audit.change(
+                [gone], lambda connection: _replace_device(connection, device, former, only_if_same=True)
+            )
+            self.audit.publish(rows)
             raise SuzentError("code_gone", f"{device.display_name} hung up before it could be approved.")
         known = self.devices.by_id(device.device_id)
         self.devices.put(device)
@@ -376,15 +366,7 @@ class Gateway:
         device = self.devices.find(principal, device_id)
         row = self._device_row(principal, "device.revoke", device)
 
-        def work(connection: sa.Connection) -> list[Row]:
-            import sqlalchemy as sa
-
-            from . import schema
-
-            connection.execute(sa.delete(schema.devices).where(schema.devices.c.device_id == device.device_id))
-            return self.audit.insert(connection, [row])
-
-        rows = await self.audit.run(work)
+        rows = await self.audit.change([row], lambda connection: _replace_device(connection, device, []))
         self._drop_device(device)
         self.audit.publish(rows)
         return PairingActionResponse(
@@ -418,16 +400,7 @@ class Gateway:
         return await self.adopt(device, row)
 
     async def _change_device(self, device: Device, changes: dict[str, Any], row: Row) -> None:
-        def work(connection: sa.Connection) -> list[Row]:
-            import sqlalchemy as sa
-
-            from . import schema
-
-            table = schema.devices
-            connection.execute(sa.update(table).where(table.c.device_id == device.device_id).values(**changes))
-            return self.audit.insert(connection, [row])
-
-        rows = await self.audit.run(work)
+        rows = await self.audit.change([row], lambda connection: _update_device(connection, device, changes))
         for name, value in changes.items():
             setattr(device, name, value)
         self._tell_device("changed", device)
@@ -478,11 +451,7 @@ class Gateway:
             return
         row = Row(principal.account, principal.actor, "config", detail=changes)
 
-        def work(connection: sa.Connection) -> list[Row]:
-            save_settings(connection, changes)
-            return self.audit.insert(connection, [row])
-
-        rows = await self.audit.run(work)
+        rows = await self.audit.change([row], lambda connection: save_settings(connection, changes))
         self.settings.apply(changes)
         if changes.get("nodes_enabled") is False:
             error = SuzentError("nodes_disabled", "This gateway's nodes were switched off.")
@@ -523,12 +492,14 @@ class Gateway:
             lambda principal: principal.account == device.account,
         )
 
-    def _note(self, account: str, actor: str, action: str, session: NodeSession) -> None:
+    def _note(self, session: NodeSession, what: str) -> None:
+        name, remote = clean_text(session.display_name, 128), clean_text(session.transport.remote, 128)
+        log.info("Device '%s' (%s) at %s %sed", name, session.node_id, remote, what)
         self.audit.record(
             Row(
-                account,
-                actor,
-                action,
+                session.device.account,
+                f"device:{session.node_id}",
+                f"node.{what}",
                 node_id=session.node_id,
                 node=session.display_name,
                 detail={"remote": session.transport.remote},
@@ -584,6 +555,15 @@ def _same_installation(connection: sa.Connection, device: Device) -> list[dict[s
         table.c.scope == "node", table.c.node_identity == device.node_identity, table.c.account == device.account
     )
     return [dict(row) for row in connection.execute(query.limit(1)).mappings()]
+
+
+def _update_device(connection: sa.Connection, device: Device, changes: dict[str, Any]) -> None:
+    import sqlalchemy as sa
+
+    from . import schema
+
+    table = schema.devices
+    connection.execute(sa.update(table).where(table.c.device_id == device.device_id).values(**changes))
 
 
 def _replace_device(

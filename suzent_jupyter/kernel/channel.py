@@ -98,16 +98,7 @@ class Channel:
 
     # -- from any thread --------------------------------------------------------------------------------------
 
-    def call(
-        self,
-        node: str,
-        command: str,
-        params: Any,
-        seconds: float | None,
-        key: str | None,
-        origin: Any,
-        progress: Progress | None,
-    ) -> wire.Incoming:
+    def call(self, request: wire.Invoke, progress: Progress | None) -> wire.Incoming:
         """Call a node and wait; an interrupt cancels the call on the device.
 
         Progress is reported on the waiting thread, so that what it prints lands under the right cell.
@@ -119,10 +110,10 @@ class Channel:
             next(self._numbers),
             lambda outcome: put((True, outcome)),
             (lambda frame: put((False, frame))) if progress else None,
-            seconds or self.invoke_timeout,
+            request.timeout or self.invoke_timeout,
         )
         try:
-            self._submit(call, node, command, params, seconds, key, origin)
+            self._submit(call, request)
             while True:
                 try:
                     last, item = inbox.get(timeout=_SLICE)
@@ -137,16 +128,7 @@ class Channel:
             self.cancel(call)
             raise
 
-    async def acall(
-        self,
-        node: str,
-        command: str,
-        params: Any,
-        seconds: float | None,
-        key: str | None,
-        origin: Any,
-        progress: Progress | None,
-    ) -> wire.Incoming:
+    async def acall(self, request: wire.Invoke, progress: Progress | None) -> wire.Incoming:
         """Call a node without blocking the running loop; cancelling the task cancels the call on the device."""
         __tracebackhide__ = True
         loop = asyncio.get_running_loop()
@@ -155,10 +137,10 @@ class Channel:
             next(self._numbers),
             lambda outcome: self._hand_over(loop, future, outcome),
             (lambda frame: _call_soon(loop, progress, frame)) if progress else None,
-            seconds or self.invoke_timeout,
+            request.timeout or self.invoke_timeout,
         )
         try:
-            self._submit(call, node, command, params, seconds, key, origin)
+            self._submit(call, request)
             return _unwrap(await future)
         except BaseException:
             self.cancel(call)
@@ -196,14 +178,13 @@ class Channel:
             thread.join(2)
         atexit.unregister(self.close)
 
-    def _submit(
-        self, call: Call, node: str, command: str, params: Any, seconds: float | None, key: str | None, origin: Any
-    ) -> None:
+    def _submit(self, call: Call, request: wire.Invoke) -> None:
         if self._closed:
             raise Unreachable("This connection was closed.", hint="Make a new one with `connect()`.")
         if os.getpid() != self._process:
             self._forked()
-        call.frame = wire.encode(wire.Invoke(call.id, node, command, params, seconds, key, origin))
+        request.id = call.id
+        call.frame = wire.encode(request)
         self._calls[call.id] = call
         self._push(call)
 

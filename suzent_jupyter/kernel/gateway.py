@@ -275,8 +275,9 @@ class Gateway:
         __tracebackhide__ = True  # of IPython: what is wrong with a call stands in the caller's own line
         started = time.perf_counter()
         body, progress = _arguments(params, timeout, on_progress)
+        request = wire.Invoke(node, command, body, timeout, idempotency_key, self._origin.current())
         try:
-            frame = self._channel.call(node, command, body, timeout, idempotency_key, self._origin.current(), progress)
+            frame = self._channel.call(request, progress)
         except (TypeError, OverflowError, UnicodeEncodeError) as error:
             raise _unsendable(error) from None
         return Result(frame, node, command, time.perf_counter() - started)
@@ -295,10 +296,9 @@ class Gateway:
         __tracebackhide__ = True
         started = time.perf_counter()
         body, progress = _arguments(params, timeout, on_progress)
+        request = wire.Invoke(node, command, body, timeout, idempotency_key, self._origin.current())
         try:
-            frame = await self._channel.acall(
-                node, command, body, timeout, idempotency_key, self._origin.current(), progress
-            )
+            frame = await self._channel.acall(request, progress)
         except (TypeError, OverflowError, UnicodeEncodeError) as error:
             raise _unsendable(error) from None
         return Result(frame, node, command, time.perf_counter() - started)

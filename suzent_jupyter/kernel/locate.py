@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 OPEN_TIMEOUT = 5.0  # s, for TCP, TLS, upgrade and hello together
 START_ONE = "Start one with `jupyter suzent gateway`, or name one: `%suzent use URL --token T`."
+_ENVIRONMENT = "SUZENT_BASE_URL"
+_FORGET = (
+    "Start it, or name another: `%suzent use URL --token T`. To use the running one, forget this address: "
+    f"`unset {_ENVIRONMENT}` in a terminal, `del os.environ['{_ENVIRONMENT}']` in Python."
+)
 _LOOPBACK = ("localhost", "::1")
 
 
@@ -221,15 +226,19 @@ def _find(url: str | None, token: str | None) -> Target:
     if url:
         target = parse_url(url, given, "argument")
         return target if target.token else replace(target, token=_known_token(target.url))
-    base = os.environ.get("SUZENT_BASE_URL", "").strip()
+    base = _preset()
     found = _from_environment(base) if base else _from_running() or _from_hub()
     if found is None:
         raise NoGateway("No gateway is running.", hint=START_ONE)
     return replace(found, token=given) if given else found
 
 
+def _preset() -> str:
+    return os.environ.get(_ENVIRONMENT, "").strip()
+
+
 def _from_environment(base: str) -> Target:
-    target = parse_url(base, None, "SUZENT_BASE_URL")
+    target = parse_url(base, None, _ENVIRONMENT)
     fallback = os.environ.get("SUZENT_TOKEN", "").strip()
     if target.token is None and fallback:
         return replace(target, token=Secret(fallback))
@@ -271,7 +280,7 @@ def _from_hub() -> Target | None:
 
 def _known_token(url: str) -> Secret | None:
     """Return the token for ``url`` where this user has one at hand; it is never sent anywhere else."""
-    base = os.environ.get("SUZENT_BASE_URL", "").strip()
+    base = _preset()
     if base:
         try:
             target = _from_environment(base)
@@ -325,7 +334,7 @@ class Locator:
         """Look again after ``failed`` was dead or refused us; None if there is nothing else to try.
 
         Another gateway is never taken for the one that was named: only a new token for the same URL, or the server
-        that started this kernel.
+        that started this kernel, if it is the one that the environment names.
         """
         with self._lock:
             if self._target is not None and self._target != failed:
@@ -346,10 +355,13 @@ class Locator:
                 return replace(failed, token=gateway.target.token)
         if self._url:
             return None
+        named = failed.source == _ENVIRONMENT and bool(_preset())  # and not forgotten since
         for gateway in gateways:
-            if str(gateway.pid) == parent:
+            # Its own token in our environment: the address is that server's, which listens elsewhere by now.
+            known = failed.token is not None and failed.token == gateway.target.token
+            if str(gateway.pid) == parent and (known or not named):
                 return gateway.target
-        if failed.source == "SUZENT_BASE_URL":
+        if named:
             return None
         gateways = _distinct(gateways)
         return gateways[0].target if len(gateways) == 1 else None
@@ -381,4 +393,7 @@ def unreachable(target: Target, error: BaseException) -> Unreachable:
         why = "is not running (connection refused)"
     else:
         why = f"does not answer ({type(error).__name__})"
+    if target.source == _ENVIRONMENT:
+        text = f"The gateway at {target.url}, named by {_ENVIRONMENT}, {why}."
+        return Unreachable(text, hint=_FORGET, retryable=True)
     return Unreachable(f"The gateway at {target.url} {why}.", hint=START_ONE, retryable=True)

@@ -29,7 +29,6 @@ ERRORS: dict[str, ErrorSpec] = {
     # authority
     "unauthorized": ErrorSpec(401, False, "Send a valid token: `Authorization: Bearer szt_…`."),
     "forbidden": ErrorSpec(403, False, "This token's scope does not reach that URL."),
-    "forbidden_origin": ErrorSpec(403, False, "Open the page from this server's own address."),
     "forbidden_host": ErrorSpec(403, False, "Use this machine's address, or set `SuzentApp.allowed_hosts`."),
     "bad_host": ErrorSpec(400, False, "Send a Host header with one host name or address."),
     # nodes and calls

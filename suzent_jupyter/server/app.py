@@ -11,6 +11,7 @@ from jupyter_server.utils import url_path_join
 
 from .._version import __version__
 from .config import SuzentTraits
+from .logs import join_log, leave_log
 from .mount import FORWARDERS, HANDLERS, Mount
 from .service import GatewayService
 
@@ -35,6 +36,7 @@ class SuzentApp(SuzentTraits, ExtensionApp):
         Mount(self.serverapp.web_app, self.serverapp.base_url, self.service)
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
+        join_log(serverapp)
         await self.service.start(self.service_config(local_url(serverapp)), HANDLERS, FORWARDERS)
 
     async def stop_extension(self) -> None:
@@ -43,6 +45,9 @@ class SuzentApp(SuzentTraits, ExtensionApp):
             await asyncio.wait_for(self.service.stop(), _STOP_SECONDS)
         except Exception:
             self.log.exception("The gateway did not stop cleanly")
+        finally:
+            if self.serverapp is not None:
+                leave_log(self.serverapp)
 
 
 def local_url(serverapp: Any) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable
 from typing import Any
 
@@ -11,6 +10,7 @@ from pydantic import BaseModel
 from tornado import web
 
 from ..gateway import Authority, Principal
+from ..gateway.failures import internal, told
 from ..gateway.principals import NOBODY
 from ..protocol.errors import SuzentError
 from ..protocol.wire import encode_ascii
@@ -18,8 +18,6 @@ from .auth import find_token, has_browser_headers, principal_of_token
 from .request import Page, Request
 from .routes import Route
 from .service import GatewayService
-
-log = logging.getLogger("suzent_jupyter")
 
 
 class Caller(web.RequestHandler):
@@ -169,7 +167,7 @@ class RouteHandler(Caller):
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
         """Log bugs, not refusals."""
         if not isinstance(value, SuzentError | web.HTTPError):
-            log.error("%s %s failed", self.request.method, self.request.path, exc_info=(typ, value, tb))
+            internal(f"{self.request.method} {self.request.path}", value)
 
     def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
         """Answer with an error body."""
@@ -180,7 +178,7 @@ class RouteHandler(Caller):
         elif isinstance(error, web.HTTPError):
             error = http_error(status_code, error.log_message or "")
         else:
-            error = http_error(status_code, "")
+            error = told()  # the log has it
         if self._headers_written:
             if not self._finished:
                 self.finish()
@@ -211,9 +209,11 @@ def http_error(status: int, message: str) -> SuzentError:
         404: "no_route",
         405: "method_not_allowed",
         413: "too_large",
-    }.get(status, "internal")
-    text = {"internal": "The gateway failed on this request.", "no_route": "There is nothing at this URL."}
-    return SuzentError(code, text.get(code) or message or "Refused.")
+    }.get(status)
+    if code is None:
+        return told()
+    text = "There is nothing at this URL." if code == "no_route" else message
+    return SuzentError(code, text or "Refused.")
 
 
 @web.stream_request_body

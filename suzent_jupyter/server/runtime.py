@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import platform
+import re
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +64,8 @@ class RuntimeFile:
 
     def write(self, facts: dict[str, Any]) -> None:
         """Write the facts, whole or not at all."""
-        write_privately(self.path, {"pid": os.getpid(), "version": __version__, "started_at": now_text(), **facts})
+        own = {"pid": os.getpid(), "host": platform.node(), "version": __version__, "started_at": now_text()}
+        write_privately(self.path, {**own, **facts})
 
     def remove(self) -> None:
         """Remove it."""
@@ -77,3 +81,19 @@ def write_privately(path: Path, facts: dict[str, Any]) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(facts, file, indent=1)
     draft.replace(path)
+
+
+def remove_dead_files() -> None:
+    """Remove what gateways of this machine left when they were killed: no process has their number now. Blocks."""
+    import psutil
+
+    for path in Path(jupyter_runtime_dir()).glob("suzent-*.json"):
+        # Others look at the same files, and another gateway may tidy up as well.
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            number = re.fullmatch(r"suzent-([0-9]{1,10})\.json", path.name)
+            if number is None or path.is_symlink():
+                continue
+            body = json.loads(path.read_bytes())
+            # A home directory may be shared by machines, each with processes of its own.
+            if body["host"] == platform.node() and not psutil.pid_exists(int(number[1])):
+                path.unlink()

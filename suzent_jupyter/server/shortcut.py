@@ -7,7 +7,6 @@ token and a small body; all others take the long way.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable
 from http.client import responses
@@ -24,6 +23,7 @@ from tornado.httputil import (
 from ..gateway import Authority
 from ..gateway.calls import Outcome
 from ..gateway.clients import submit_call
+from ..gateway.failures import internal
 from ..gateway.turns import LARGE_BYTES
 from ..protocol.errors import SuzentError
 from ..protocol.wire import decode_call, encode_ascii
@@ -31,8 +31,6 @@ from .auth import principal_of_token
 
 if TYPE_CHECKING:
     from .service import GatewayService
-
-log = logging.getLogger("suzent_jupyter")
 
 _LARGE = 16 * 1024
 
@@ -96,9 +94,8 @@ class InvokeDelegate(HTTPMessageDelegate):
             self._call = submit_call(self._service.gateway, principal, call)
         except SuzentError as error:
             self._refuse(error)
-        except Exception:
-            log.exception("POST %s failed", self._request.path)
-            self._refuse(SuzentError("internal", "The gateway failed on this request."))
+        except Exception as error:
+            self._refuse(internal(f"POST {self._request.path}", error))
         else:
             self._call.add_done_callback(self._done)
             # From here on Tornado tells of a hang-up only whoever asks it to.
@@ -118,8 +115,7 @@ class InvokeDelegate(HTTPMessageDelegate):
         elif isinstance(error, SuzentError):
             self._refuse(error)
         else:
-            log.error("A call failed inside the gateway", exc_info=error)
-            self._refuse(SuzentError("internal", "The gateway failed on this request."))
+            self._refuse(internal("A call", error))
 
     def _refuse(self, error: SuzentError) -> None:
         self._answer(error.status, encode_ascii(error.as_body()))
