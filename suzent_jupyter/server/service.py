@@ -19,9 +19,11 @@ from ..gateway.settings import Settings
 from ..gateway.store import peek_setting
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
-from .auth import KernelToken
+from .attempts import BadTokens
+from .auth import KernelToken, take_note
 from .listener import Listener
 from .loopback import is_trusted
+from .open_sockets import OpenSockets
 from .runtime import KernelEnvironment, RuntimeFile
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ class GatewayService:
         self._stopping = False
         self._lan_bind = False
         self._token: KernelToken | None = None
+        self.open_sockets = OpenSockets()
 
     @property
     def kernel_token(self) -> KernelToken:
@@ -106,6 +109,7 @@ class GatewayService:
         event loop, while the server already answers. ``modules`` are loaded there too.
         """
         self._token = KernelToken(config.account, config.org)
+        self.bad_tokens = BadTokens(config.limits)
         self._trust_loopback = config.trust_loopback == "auto" and not under_hub()
         if config.listener_enabled:
             await self._bind(config)
@@ -174,6 +178,7 @@ class GatewayService:
             self._listener.stop_listening()
         if self._gateway is not None:
             await self._gateway.stop()
+        await self.open_sockets.close()
         if self._listener is not None:
             await self._listener.close()
         if self._runtime_file is not None:
@@ -182,6 +187,7 @@ class GatewayService:
     async def tokenless_principal(self, request: HTTPServerRequest) -> Principal:
         """Return who a request without a token is on the listener; ``unauthorized`` if nobody we trust."""
         if self._trust_loopback and await is_trusted(request):
+            take_note(request)
             return Principal(Authority.FULL, self.gateway.account, self.gateway.org, "", "loopback")
         raise SuzentError("unauthorized", "This needs a token.")
 

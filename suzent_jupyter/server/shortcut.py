@@ -111,9 +111,9 @@ class InvokeDelegate(HTTPMessageDelegate):
             self._refuse(SuzentError("internal", "The gateway failed on this request."))
 
     def _refuse(self, error: SuzentError) -> None:
-        self._answer(error.status, encode_ascii(error.as_body()))
+        self._answer(error.status, encode_ascii(error.as_body()), error.retry_after)
 
-    def _answer(self, status: int, body: bytes) -> None:
+    def _answer(self, status: int, body: bytes, after: int | None = None) -> None:
         connection = self._request.connection
         if self._gone or connection is None:
             return
@@ -124,6 +124,8 @@ class InvokeDelegate(HTTPMessageDelegate):
                 "Date": format_timestamp(time.time()),
             }
         )
+        if after is not None:
+            headers["Retry-After"] = str(after)
         reason = responses.get(status, "Client Closed Request")
         connection.write_headers(ResponseStartLine("HTTP/1.1", status, reason), headers, body)
         connection.finish()
