@@ -8,6 +8,7 @@ open: a token takes one round trip, and an old stranger has had its time.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from collections.abc import Iterable
@@ -24,7 +25,8 @@ log = logging.getLogger("suzent_jupyter")
 
 # Each costs a stream and a coroutine; what else the loop does has its turn between them.
 _ACCEPTED_AT_ONCE = 4
-_PAUSE_WITHOUT_FILES = 0.1
+_NO_FILES = (errno.EMFILE, errno.ENFILE)
+_PAUSE_AFTER_FAILURE = 0.1
 
 
 class Strangers:
@@ -140,25 +142,30 @@ class GuardedServer(HTTPServer):
     def _accept_from(self, listening: socket.socket) -> Any:
         loop = asyncio.get_running_loop()
         resume: asyncio.TimerHandle | None = None
+        told = False
 
         def accept() -> None:
+            nonlocal told
             for _ in range(_ACCEPTED_AT_ONCE):
                 try:
                     connection, address = listening.accept()
                 except (BlockingIOError, ConnectionAbortedError):
                     return
                 except OSError as error:
-                    no_files(error)
+                    failed(error)
                     return
+                told = False
                 self._handle_connection(connection, address)
 
-        def no_files(error: OSError) -> None:
-            nonlocal resume
-            if self.strangers.close_oldest():
+        def failed(error: OSError) -> None:
+            nonlocal resume, told
+            if error.errno in _NO_FILES and self.strangers.close_oldest():
                 return
-            log.error("The gateway can't take a connection: %s", error.strerror or error)
+            if not told:
+                told = True
+                log.error("The gateway can't take a connection: %s", error.strerror or error)
             loop.remove_reader(listening)
-            resume = loop.call_later(_PAUSE_WITHOUT_FILES, start)
+            resume = loop.call_later(_PAUSE_AFTER_FAILURE, start)
 
         def start() -> None:
             nonlocal resume

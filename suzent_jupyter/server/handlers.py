@@ -100,7 +100,7 @@ class RouteHandler(Caller):
         return int(limits.invoke_body_bytes if route.large else limits.body_bytes)
 
     async def _serve(self, **path: str) -> None:
-        route = self.routes[self.request.method or ""]
+        route = self.route()
         assert callable(route.endpoint)
         request = Request(
             self.service,
@@ -121,6 +121,7 @@ class RouteHandler(Caller):
     def on_connection_close(self) -> None:
         """Give up what the caller no longer waits for: a call is cancelled on its device."""
         self._gone = True
+        super().on_connection_close()  # Tornado's ends the wait for a body that is streamed
         if self._request is not None and self._request.waits_for is not None:
             self._request.waits_for.cancel()
 
