@@ -27,6 +27,7 @@ log = logging.getLogger("suzent_jupyter")
 _ACCEPTED_AT_ONCE = 4
 _NO_FILES = (errno.EMFILE, errno.ENFILE)
 _PAUSE_AFTER_FAILURE = 0.1
+_TOLD_EVERY = 60.0
 
 
 class Strangers:
@@ -142,10 +143,9 @@ class GuardedServer(HTTPServer):
     def _accept_from(self, listening: socket.socket) -> Any:
         loop = asyncio.get_running_loop()
         resume: asyncio.TimerHandle | None = None
-        told = False
+        told_at = -_TOLD_EVERY
 
         def accept() -> None:
-            nonlocal told
             for _ in range(_ACCEPTED_AT_ONCE):
                 try:
                     connection, address = listening.accept()
@@ -154,15 +154,14 @@ class GuardedServer(HTTPServer):
                 except OSError as error:
                     failed(error)
                     return
-                told = False
                 self._handle_connection(connection, address)
 
         def failed(error: OSError) -> None:
-            nonlocal resume, told
+            nonlocal resume, told_at
             if error.errno in _NO_FILES and self.strangers.close_oldest():
                 return
-            if not told:
-                told = True
+            if loop.time() - told_at >= _TOLD_EVERY:
+                told_at = loop.time()
                 log.error("The gateway can't take a connection: %s", error.strerror or error)
             loop.remove_reader(listening)
             resume = loop.call_later(_PAUSE_AFTER_FAILURE, start)
