@@ -24,7 +24,7 @@ from .auth import is_loopback
 log = logging.getLogger("suzent_jupyter")
 
 # Each costs a stream and a coroutine; what else the loop does has its turn between them.
-_ACCEPTED_AT_ONCE = 4
+_ACCEPTED_AT_ONCE = 2
 _NO_FILES = (errno.EMFILE, errno.ENFILE)
 _PAUSE_AFTER_FAILURE = 0.1
 _TOLD_EVERY = 60.0

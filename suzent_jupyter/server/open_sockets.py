@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,7 +45,5 @@ class OpenSockets:
             for transport in list(self._open):
                 transport.abort()
             # Tornado's reading loops notice in their next turns.
-            try:
-                await asyncio.wait_for(self._empty.wait(), CLOSE_SECONDS)
-            except TimeoutError:
-                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._empty.wait(), CLOSE_SECONDS / 2)

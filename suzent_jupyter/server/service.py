@@ -177,8 +177,8 @@ class GatewayService:
         if self._listener is not None:
             self._listener.stop_listening()
         if self._gateway is not None:
-            await self._gateway.stop()
-        await self.open_sockets.close()
+            # The devices answer our goodbye while the store is written.
+            await asyncio.gather(self._gateway.stop(), self.open_sockets.close())
         if self._listener is not None:
             await self._listener.close()
         if self._runtime_file is not None:

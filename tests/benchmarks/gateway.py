@@ -44,11 +44,12 @@ async def main(data_dir: Path, **limits: float) -> None:
         answer: object = None
         match line[0]:
             case "adopt":
-                answer = []
-                for number in range(int(line[1])):
-                    device = Device("", b"", f"device {number}", account="bench", approved=["echo"])
-                    device, token = await service.gateway.adopt(device)
-                    answer.append([device.device_id, token])
+                made = [
+                    Device("", b"", f"device {number}", account="bench", approved=["echo"])
+                    for number in range(int(line[1]))
+                ]
+                adopted = await asyncio.gather(*(service.gateway.adopt(device) for device in made))
+                answer = [[device.device_id, token] for device, token in adopted]
             case "sample":
                 sampler = asyncio.create_task(sample())
             case "lag":
