@@ -67,11 +67,11 @@ class DeviceLink:
         self._warnings: list[str] = []
         first = self._limits.first_frame_bytes + self._limits.capabilities * self._limits.capability_bytes
         transport.allow_bytes(int(first))
-        self._silence = self._after(self._limits.handshake_timeout)
-        try:
-            gateway.sockets.enter(self, transport)
-        except SuzentError as error:
-            self._refuse(error)
+        self._late = gateway.sockets.enter(self, transport)
+        patience = self._limits.handshake_timeout
+        if self._late is not None:
+            patience = min(patience, self._limits.late_timeout)
+        self._silence = self._after(patience)
 
     # -- what the socket tells us --
 
@@ -141,7 +141,8 @@ class DeviceLink:
             return
         if self._session is None and self._pending is None and self._handshake is None:
             self._refuse(
-                SuzentError("handshake_timeout", f"No frame came within {self._limits.handshake_timeout:g} s.")
+                self._late
+                or SuzentError("handshake_timeout", f"No frame came within {self._limits.handshake_timeout:g} s.")
             )
 
     def _refuse(self, error: SuzentError) -> None:
@@ -240,6 +241,8 @@ class DeviceLink:
         self._open_session(device, device.display_name, capabilities, frame, token)
 
     def _wait_for_approval(self, name: str, capabilities: list[CapabilitySchema], frame: dict[str, Any]) -> None:
+        if self._late is not None:
+            raise self._late
         account = self._gateway.waiting_account
         replaces = self._gateway.devices.by_identity(self._identity, account) if account is not None else None
         entry = Pending(

@@ -44,6 +44,18 @@ def peer_address(request: HTTPServerRequest) -> str:
     return str(address[0]) if isinstance(address, tuple) and address else ""
 
 
+def client_address(request: HTTPServerRequest) -> tuple[str, bool]:
+    """Return who sent a request, and whether many share that address: loopback, as of a proxy on this machine.
+
+    Tornado takes the address from headers only where the server was told that a proxy sets them
+    (``ServerApp.trust_xheaders``); the listener never is.
+    """
+    address = str(request.remote_ip or "")
+    if not peer_address(request) and address == "0.0.0.0":  # noqa: S104  # Tornado's word for a Unix socket
+        address = ""
+    return address, is_loopback(address)
+
+
 @lru_cache(maxsize=256)
 def is_loopback(address: str) -> bool:
     """Tell whether an address is this machine's; a Unix socket's (``""``) is."""
@@ -106,17 +118,29 @@ def principal_of_token(service: GatewayService, request: HTTPServerRequest, toke
     Raises
     ------
     SuzentError
-        ``unauthorized`` for unknown, revoked and paused tokens, and for the kernel token from another machine.
+        ``unauthorized`` for unknown, revoked and paused tokens, and for the kernel token from another machine;
+        ``too_many_attempts`` after too many unknown ones.
     """
     principal = service.kernel_token.principal(token)
     if principal is not None:
         if is_loopback(peer_address(request)) and not has_forwarding_headers(request.headers):
+            take_note(request)
             return principal
         raise SuzentError("unauthorized", "The kernels' token is good on this machine only.", hint=_FOR_OTHER_MACHINES)
     principal = service.gateway.authenticate(token)
     if principal is None:
+        if service.gateway.devices.by_token(token) is None:  # whoever is paused asks again and again, and may
+            service.bad_tokens.count(*client_address(request))
         raise SuzentError("unauthorized", "This token is unknown, revoked or paused.")
+    take_note(request)
     return principal
+
+
+def take_note(request: HTTPServerRequest) -> None:
+    """Take note that a request's connection is no stranger's; see :class:`~.connections.Strangers`."""
+    strangers = getattr(getattr(request.connection, "context", None), "suzent_strangers", None)
+    if strangers is not None:
+        strangers.forget(request.connection.context)  # type: ignore[union-attr]
 
 
 _FOR_OTHER_MACHINES = "Make a token for other machines: `%suzent host-token NAME`."

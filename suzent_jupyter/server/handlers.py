@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 from tornado import web
+from tornado.httputil import HTTPServerRequest
 
 from ..gateway import Authority, Principal
 from ..gateway.failures import internal, told
@@ -102,10 +103,12 @@ class RouteHandler(Caller):
     def most_bytes(self, route: Route) -> int:
         """Return how large the body of this route may be."""
         limits = self.service.gateway.limits
+        if route.authority is Authority.NONE:
+            return int(limits.stranger_body_bytes)
         return int(limits.invoke_body_bytes if route.large else limits.body_bytes)
 
     async def _serve(self, **path: str) -> None:
-        route = self.routes[self.request.method or ""]
+        route = self.route()
         assert callable(route.endpoint)
         request = Request(
             self.service,
@@ -132,6 +135,7 @@ class RouteHandler(Caller):
     def on_connection_close(self) -> None:
         """Give up what the caller no longer waits for: a call is cancelled on its device."""
         self._gone = True
+        super().on_connection_close()  # Tornado's ends the wait for a body that is streamed
         if self._request is not None and self._request.waits_for is not None:
             self._request.waits_for.cancel()
 
@@ -184,6 +188,7 @@ class RouteHandler(Caller):
                 self.finish()
             return
         self.set_status(status_code, None if status_code != 499 else "Client Closed Request")
+        say_when(self, error)
         self.finish(encode_ascii(error.as_body()))
 
     def clear_body_headers(self) -> None:
@@ -193,6 +198,12 @@ class RouteHandler(Caller):
             self.clear()
             if allow:
                 self.set_header("Allow", allow)
+
+
+def say_when(handler: web.RequestHandler, error: SuzentError) -> None:
+    """Set ``Retry-After`` on a refusal that passes with time."""
+    if (after := error.retry_after) is not None:
+        handler.set_header("Retry-After", str(after))
 
 
 def too_large(size: int, most: int) -> SuzentError:
@@ -209,6 +220,8 @@ def http_error(status: int, message: str) -> SuzentError:
         404: "no_route",
         405: "method_not_allowed",
         413: "too_large",
+        414: "url_too_long",
+        431: "headers_too_large",
     }.get(status)
     if code is None:
         return told()
@@ -250,8 +263,7 @@ class LargeBodyHandler(RouteHandler):
             self._chunks.clear()
 
     def _count(self, size: int) -> None:
-        most = self.most_bytes(self.route())
-        if self._refusal is None and size > most:
+        if self._refusal is None and size > (most := self.most_bytes(self.route())):
             self._refusal = too_large(size, most)
 
     def body(self, route: Route) -> bytes:
@@ -259,6 +271,25 @@ class LargeBodyHandler(RouteHandler):
         if self._refusal is not None:
             raise self._refusal
         return b"".join(self._chunks)
+
+
+def needs_stream(service: GatewayService, request: HTTPServerRequest) -> bool:
+    """Tell whether a request's body is too large to be kept before its sender is known.
+
+    A token makes its sender known at once. What is larger than most bodies may be is streamed for everybody.
+    """
+    size = request.headers.get("Content-Length", "0")
+    if "Transfer-Encoding" in request.headers or not size.isdigit():
+        return True
+    if int(size) <= service.gateway.limits.stranger_body_bytes:
+        return False
+    if int(size) > service.gateway.limits.body_bytes or not service.gateway.ready.is_set():
+        return True
+    try:
+        token = find_token(request.headers)
+        return token is None or not principal_of_token(service, request, token)
+    except SuzentError:
+        return True
 
 
 class NoRouteHandler(RouteHandler):

@@ -17,7 +17,7 @@ from ..gateway import Authority, Principal
 from ..gateway.principals import NOBODY
 from ..protocol.errors import SuzentError
 from .auth import find_token, principal_of_token
-from .handlers import RouteHandler
+from .handlers import LargeBodyHandler, RouteHandler
 from .routes import Route
 from .sockets import SocketHandler
 
@@ -109,6 +109,10 @@ class JupyterRouteHandler(RouteHandler, JupyterHandler):
     async def delete(self, **path: str) -> None:
         """Serve DELETE."""
         await self._serve(**path)
+
+
+class JupyterLargeBodyHandler(LargeBodyHandler, JupyterRouteHandler):  # type: ignore[misc]
+    """Requests with large bodies: who asks is known before a byte of it is kept."""
 
 
 class JupyterSocketHandler(SocketHandler, JupyterHandler):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("suzent_jupyter")
 
 _PORTS_TRIED = 50
-_HEADER_BYTES = 64 * 1024
+_BACKLOG = 1024  # connections the system keeps for us; a full queue costs the next one a second
 _CHUNK_BYTES = 256 * 1024  # of a body, read in one go
 _REFUSED_BODY = 256 * 1024 * 1024  # read and dropped up to here, so that the client gets to read why
 
@@ -63,7 +63,7 @@ class Listener:
         port = self._wanted
         while True:
             try:
-                self._sockets = bind_sockets(port, self.host, family=socket.AF_INET)
+                self._sockets = bind_sockets(port, self.host, family=socket.AF_INET, backlog=_BACKLOG)
                 break
             except OSError as error:
                 if error.errno != errno.EADDRINUSE or port >= min(last, 65535):
@@ -82,14 +82,14 @@ class Listener:
     def serve(self, shared: Application | None = None) -> None:
         """Answer from now on; until then whoever connects waits. ``shared`` is another listener's application."""
         from .application import application
+        from .connections import GuardedServer
 
         self.application = shared or application(self._service)
-        self._server = HTTPServer(
+        self._server = GuardedServer(
             self.application,
+            limits=self._service.gateway.limits,
             ssl_options=self._tls,
-            xheaders=False,
             max_body_size=_REFUSED_BODY,
-            max_header_size=_HEADER_BYTES,
             chunk_size=_CHUNK_BYTES,
         )
         self._server.add_sockets(self._sockets)

@@ -81,6 +81,11 @@ class Mount(RuleRouter):
         self, target: Any, request: httputil.HTTPServerRequest, **target_params: Any
     ) -> httputil.HTTPMessageDelegate | None:
         """Return the delegate of a handler class."""
+        from .handlers import needs_stream
+        from .jupyter import JupyterLargeBodyHandler, JupyterRouteHandler
+
+        if target is JupyterRouteHandler and needs_stream(self._service, request):
+            target = JupyterLargeBodyHandler
         return self._application.get_handler_delegate(request, target, **target_params)
 
 

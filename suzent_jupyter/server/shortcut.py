@@ -118,9 +118,9 @@ class InvokeDelegate(HTTPMessageDelegate):
             self._refuse(internal("A call", error))
 
     def _refuse(self, error: SuzentError) -> None:
-        self._answer(error.status, encode_ascii(error.as_body()))
+        self._answer(error.status, encode_ascii(error.as_body()), after=error.retry_after)
 
-    def _answer(self, status: int, *parts: bytes | memoryview) -> None:
+    def _answer(self, status: int, *parts: bytes | memoryview, after: int | None = None) -> None:
         connection = self._request.connection
         if self._gone or connection is None:
             return
@@ -132,6 +132,8 @@ class InvokeDelegate(HTTPMessageDelegate):
                 "Date": format_timestamp(time.time()),
             }
         )
+        if after is not None:
+            headers["Retry-After"] = str(after)
         reason = responses.get(status, "Client Closed Request")
         start = ResponseStartLine("HTTP/1.1", status, reason)
         if size < _LARGE:

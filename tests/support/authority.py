@@ -38,6 +38,9 @@ EXPECTED: dict[tuple[str, str], str] = {
     ("GET", "/openapi.json"): "full",
 }
 
+#: Jupyter's authorizer is asked for `execute` here, for `read` at every other GET, for `write` at the rest.
+EXECUTABLE = {("WS", "/ws/client"), ("POST", "/nodes/{node}/invoke")}
+
 #: What a Jupyter user who may only look may do.
 READABLE = {key for key, authority in EXPECTED.items() if key[0] == "GET" or authority == "none"}
 
@@ -52,6 +55,7 @@ class Tokens:
     agent: str
     full: str
     paused: str
+    paused_agent: str
     revoked: str
 
 
@@ -64,10 +68,12 @@ async def make_tokens(gateway: ThreadedGateway) -> Tokens:
     async def work() -> Tokens:
         principal = gateway.service.kernel_token._principal
         (paused, paused_token), (revoked, revoked_token) = await make("full"), await make("full")
-        await hub.set_status(principal, paused.device_id, "paused")
+        agent, agent_token = await make("agent")
+        for device in (paused, agent):
+            await hub.set_status(principal, device.device_id, "paused")
         await hub.revoke(principal, revoked.device_id)
         scopes = [(await make(scope))[1] for scope in ("node", "agent", "full")]
-        return Tokens(*scopes, paused_token, revoked_token)
+        return Tokens(*scopes, paused_token, agent_token, revoked_token)
 
     return await asyncio.to_thread(gateway.run, work())
 
@@ -97,6 +103,7 @@ async def ask(http: httpx.AsyncClient, base: str, method: str, path: str, header
             assert "Set-Cookie" not in answer.headers or "szt_" not in answer.headers["Set-Cookie"]
         if status >= 400:
             assert set(answer.json()) >= {"error", "code", "hint", "retryable"}, (url, answer.text)
+    assert status != 429, url
     return status if status in (401, 403) else 200
 
 
