@@ -15,7 +15,7 @@ from traitlets.config import Configurable
 from ..gateway.settings import Settings
 from ..protocol.limits import Limits, describe_limits
 from ..protocol.text import clean_text
-from .service import ServiceConfig
+from .service import ServiceConfig, in_binder, under_hub
 
 
 def _limit_traits() -> dict[str, Any]:
@@ -48,6 +48,10 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
         help="'auto': requests to the listener without a token are trusted if they really come from a local program "
         "of the same user. Never under JupyterHub.",
     ).tag(config=True)
+    require_ticket = Bool(
+        help="Let only invited devices wait for approval: they bring a ticket from a pairing link or QR code. "
+        "On by default under JupyterHub and Binder, where strangers reach the handshake."
+    ).tag(config=True)
     data_dir = Unicode(help="Where the gateway keeps its database.").tag(config=True)
     account = Unicode(help="Who owns this gateway; the Hub or OS user by default.").tag(config=True)
     org = Unicode("", help="Their organisation, for nodes shared with a team.").tag(config=True)
@@ -55,6 +59,10 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
     @default("data_dir")
     def _default_data_dir(self) -> str:
         return str(Path(jupyter_data_dir()) / "suzent")
+
+    @default("require_ticket")
+    def _default_require_ticket(self) -> bool:
+        return under_hub() or in_binder()
 
     @default("account")
     def _default_account(self) -> str:
@@ -90,5 +98,6 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
             listener_enabled=self.listener_enabled,
             listener_port=self.listener_port,
             trust_loopback=self.trust_loopback,
+            require_ticket=self.require_ticket,
             mount_url=mount_url,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic import BaseModel
@@ -59,6 +59,8 @@ class RouteHandler(Caller):
     """Serves the methods of one path."""
 
     routes: dict[str, Route]
+    mount_url = ""
+    may_write: Callable[[], Awaitable[bool]] | None = None
     _request: Request | None = None
     _gone = False
 
@@ -105,6 +107,8 @@ class RouteHandler(Caller):
             path,
             {name: values[-1].decode(errors="replace") for name, values in self.request.query_arguments.items()},
             self.body(route),
+            mount_url=self.mount_url,
+            may_write=self.may_write,
         )
         self._request = request
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,6 +37,10 @@ class Request:
         As it came.
     waits_for : asyncio.Future, optional
         What is cancelled when the caller hangs up. Anything else goes on: a change half made would be worse.
+    mount_url : str
+        The Jupyter mount as the caller sees it, ``""`` on the listener.
+    may_write : callable, optional
+        Asks whether the caller may also change things; None where every caller may.
     """
 
     service: GatewayService
@@ -44,6 +49,8 @@ class Request:
     query: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     waits_for: asyncio.Future[Any] | None = None
+    mount_url: str = ""
+    may_write: Callable[[], Awaitable[bool]] | None = None
 
     @property
     def gateway(self) -> Gateway:

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from ..gateway import Authority
 from ..protocol import rest
-from . import endpoints
+from . import endpoints, invitations
 from .request import Request
 
 Endpoint = Callable[[Request], Awaitable[BaseModel | dict[str, Any] | bytes]]
@@ -78,6 +78,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/nodes/config", endpoints.get_config, _FULL, "read", None, rest.ConfigResponse),
     Route("POST", "/nodes/config", endpoints.set_config, _FULL, "write",
           rest.ConfigRequest, rest.ConfigChangeResponse),
+    Route("POST", "/nodes/invite", invitations.invite, _FULL, "write", rest.InviteRequest, rest.InviteResponse),
     Route("GET", "/nodes/connections", endpoints.list_connections, _FULL, "read", None, rest.ConnectionListResponse),
     Route("GET", "/nodes/grants", endpoints.list_grants, _FULL, "read", None, rest.GrantListResponse),
     Route("GET", "/nodes/peers", endpoints.list_peers, _FULL, "read", None, rest.PeerListResponse),

@@ -19,6 +19,7 @@ from ..gateway.settings import Settings
 from ..gateway.store import peek_setting
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
+from .addresses import PLAINTEXT, AddressBook, Bound
 from .auth import KernelToken
 from .listener import Listener
 from .loopback import is_trusted
@@ -49,6 +50,7 @@ class ServiceConfig:
     listener_enabled: bool = True
     listener_port: int = 25314
     trust_loopback: str = "never"
+    require_ticket: bool = False
     #: The mount's address for programs on this machine, such as http://127.0.0.1:8888/suzent; None when alone.
     mount_url: str | None = None
 
@@ -56,6 +58,11 @@ class ServiceConfig:
 def under_hub() -> bool:
     """Tell whether this process was started by JupyterHub, where other people's programs share the machine."""
     return any(name in os.environ for name in ("JUPYTERHUB_API_TOKEN", "JUPYTERHUB_SERVICE_PREFIX"))
+
+
+def in_binder() -> bool:
+    """Tell whether this process was started by BinderHub, which sets ``BINDER_REPO_URL`` and its like."""
+    return any(name.startswith("BINDER_") for name in os.environ)
 
 
 class GatewayService:
@@ -70,6 +77,11 @@ class GatewayService:
         self._stopping = False
         self._lan_bind = False
         self._token: KernelToken | None = None
+        self.addresses = AddressBook(self)
+        #: The Jupyter mount as people reach it, "" while unknown.
+        self.public_url = ""
+        #: Why devices can't join at the listener, "" while they can.
+        self.problem = ""
 
     @property
     def kernel_token(self) -> KernelToken:
@@ -93,6 +105,44 @@ class GatewayService:
     def port(self) -> int | None:
         """The listener's port, None without a listener."""
         return self._listener.port if self._listener is not None else None
+
+    @property
+    def tls_port(self) -> int | None:
+        """The port of ``wss://``, None without one."""
+        return None
+
+    @property
+    def pin(self) -> str:
+        """What pairing links pin of the certificate, "" where there is none to pin."""
+        return ""
+
+    @property
+    def plaintext_for_others(self) -> bool:
+        """Whether other machines reach :attr:`port`, over ``ws://``."""
+        return self._lan_bind and self.port is not None
+
+    @property
+    def identity(self) -> str:
+        """The gateway's own id."""
+        return self.gateway.identity
+
+    @property
+    def bound(self) -> Bound:
+        """What is bound now."""
+        for_others = self._lan_bind and (self.port is not None or self.tls_port is not None)
+        return Bound(
+            port=self.port,
+            tls_port=self.tls_port,
+            pin=self.pin,
+            for_others=for_others,
+            plaintext_for_others=self.plaintext_for_others,
+            public_first=under_hub() or in_binder(),
+        )
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the operator should know, a sentence each."""
+        return [PLAINTEXT] if self.plaintext_for_others else []
 
     def check_running(self) -> None:
         """Refuse while the gateway is not there: ``stopping``."""
@@ -123,6 +173,7 @@ class GatewayService:
             config.limits,
             account=config.account,
             org=config.org,
+            require_ticket=config.require_ticket,
             trusted_token=self._token.principal,
         )
         loading = asyncio.ensure_future(self._gateway.start())
@@ -131,6 +182,12 @@ class GatewayService:
         if local is not None:
             await self._write_runtime_file(local, config)
         await loading
+        if config.listener_enabled:
+            self._gateway.started_with(node_lan_bind=self._lan_bind)
+        elif config.settings.node_lan_bind:
+            self.problem = "The listener is off (SuzentApp.listener_enabled): devices join through Jupyter only."
+        for warning in self.warnings:
+            log.warning("%s", warning)
         if self.port is not None:
             log.info("The gateway's devices join at ws://127.0.0.1:%d/ws/node", self.port)
 
@@ -145,12 +202,12 @@ class GatewayService:
             listener.bind()
             self._listener = listener
         except OSError as error:
-            log.error(
-                "The gateway can't listen on port %d: %s. Devices can still join through the Jupyter server; "
-                "stop the other program or set SuzentApp.listener_port.",
-                config.listener_port,
-                error.strerror or error,
+            self.problem = (
+                f"The gateway can't listen on port {config.listener_port}: {error.strerror or error}. "
+                "Devices can still join through the Jupyter server; "
+                "stop the other program or set SuzentApp.listener_port, then restart."
             )
+            log.error("%s", self.problem)
 
     async def _write_runtime_file(self, url: str, config: ServiceConfig) -> None:
         facts = {
@@ -184,19 +241,3 @@ class GatewayService:
         if self._trust_loopback and await is_trusted(request):
             return Principal(Authority.FULL, self.gateway.account, self.gateway.org, "", "loopback")
         raise SuzentError("unauthorized", "This needs a token.")
-
-    def addresses(self) -> dict[str, Any]:
-        """Return the address fields of ``GET /nodes/config``: what is bound now, not what is wanted."""
-        from ..protocol.rest import Address
-
-        addresses = []
-        if self.port is not None:
-            url = f"ws://127.0.0.1:{self.port}/ws/node"
-            addresses.append(Address(label="This machine", host="127.0.0.1", gateway_url=url))
-        return {
-            "binding_active": self._lan_bind and self.port is not None,
-            "port": self.port,
-            "addresses": addresses,
-            "lan_host": None,
-            "gateway_url": addresses[0].gateway_url if addresses else None,
-        }

@@ -27,6 +27,7 @@ EXPECTED: dict[tuple[str, str], str] = {
     ("POST", "/nodes/host-token"): "full",
     ("GET", "/nodes/config"): "full",
     ("POST", "/nodes/config"): "full",
+    ("POST", "/nodes/invite"): "full",
     ("GET", "/nodes/connections"): "full",
     ("GET", "/nodes/grants"): "full",
     ("GET", "/nodes/peers"): "full",
