@@ -158,10 +158,15 @@ def pending(url: Url = None, token: Token = None, json: Json = False) -> None:
                     "code": item.get("pairing_code"),
                     "name": item.get("display_name"),
                     "commands": _names(item.get("capabilities")),
+                    "invited": _invited(item),
                 }
                 for item in body["pending"]
             ]
-            say_table(rows, ["code", "name", "platform", "kind", "remote", "commands"], "Nothing waits for approval.")
+            say_table(
+                rows,
+                ["code", "name", "platform", "kind", "invited", "remote", "commands"],
+                "Nothing waits for approval.",
+            )
 
 
 def approve(code: Code, url: Url = None, token: Token = None, json: Json = False) -> None:
@@ -251,7 +256,7 @@ def config_get(
     json: Json = False,
 ) -> None:
     """Show the settings in force, or one of them."""
-    from ..kernel.display import Facts
+    from ..kernel.display import Config
     from ..kernel.settings import lookup
 
     with _gateway(url, token) as gateway:
@@ -262,7 +267,7 @@ def config_get(
         elif json:
             say_json(body)
         else:
-            say(repr(Facts(body)))
+            say(repr(Config(body)))
 
 
 def config_set(
@@ -281,6 +286,10 @@ def config_set(
             say_json(body)
         else:
             say(f"{key} is {body.get(key)}{' after a restart' if body.get('restart_required') else ''}.")
+
+
+def _invited(item: dict[str, Any]) -> str:
+    return str(item.get("invitation") or "yes") if item.get("invited") else "no"
 
 
 def _names(capabilities: Any) -> str:
