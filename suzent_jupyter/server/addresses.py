@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ..protocol.pairing_link import PairingLink
-from .auth import is_loopback
+from .public_url import is_local
 from .qr import qr_data_uri
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def places(bound: Bound, own: list[LocalAddress], public_url: str) -> list[Place
     listed = [place for address in own if (place := _on_network(bound, address)) is not None]
     if public_url:
         host = urlsplit(public_url).hostname or ""
-        local = host == "localhost" or host.endswith(".localhost") or is_loopback(host)
+        local = is_local(public_url)
         label, kind = (_THIS_MACHINE, "local") if local else ("Jupyter server", "public")
         public = Place(label, kind, in_url(host), f"ws{public_url.removeprefix('http')}/ws/node", public_url)
         if not local:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..protocol.rest import InviteRequest, InviteResponse
+from .public_url import best_url
 from .request import Request
 
 
@@ -17,7 +18,7 @@ async def invite(request: Request) -> InviteResponse:
         expires_at=made.ticket.expires_at,
         name=made.ticket.name,
         gateway_id=service.identity,
-        links=await service.addresses.links(request.mount_url or service.public_url, made.text),
+        links=await service.addresses.links(best_url(request.mount_url, service.public_url), made.text),
         problem=service.problem,
         warnings=service.warnings,
     )
@@ -31,7 +32,7 @@ async def config_fields(request: Request) -> dict[str, Any]:
         shown = gateway.tickets.current(request.principal.account)
         ticket, expires_at = shown.text, shown.ticket.expires_at
     bound = service.bound
-    addresses = await service.addresses.links(request.mount_url or service.public_url, ticket)
+    addresses = await service.addresses.links(best_url(request.mount_url, service.public_url), ticket)
     return {
         "binding_active": bound.for_others,
         "port": bound.port,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
-from .auth import find_token
+from .auth import find_token, is_loopback
 
 if TYPE_CHECKING:
     from .service import GatewayService
@@ -29,6 +29,20 @@ def public_url(handler: Any) -> str:
     return f"{request.protocol}://{host}{base}suzent"
 
 
+def is_local(url: str) -> bool:
+    """Tell whether a URL leads to this machine only from this machine."""
+    host = urlsplit(url).hostname or ""
+    return host == "localhost" or host.endswith(".localhost") or is_loopback(host)
+
+
+def best_url(seen: str, known: str) -> str:
+    """Return the mount's URL for others: as the caller ``seen`` it, unless that is loopback and a better is ``known``.
+
+    Kernels without a listener come over loopback too.
+    """
+    return known if known and (not seen or is_local(seen)) else seen
+
+
 def hub_url() -> str:
     """Return the mount's public URL where JupyterHub knows it (its setting ``public_url``), else ``""``."""
     server = os.environ.get("JUPYTERHUB_PUBLIC_URL", "")
@@ -44,7 +58,7 @@ def watch(settings: dict[str, Any], service: GatewayService) -> None:
     log = settings.get("log_function")
 
     def log_function(handler: Any) -> None:
-        if _is_browser_of_user(handler) and (url := public_url(handler)):
+        if _is_browser_of_user(handler) and (url := public_url(handler)) and not is_local(url):
             service.public_url = url
         if log is not None:
             log(handler)

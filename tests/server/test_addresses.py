@@ -269,6 +269,12 @@ async def test_behind_a_hub_the_public_url_is_the_address(start_jupyter: StartJu
         browser = {**public, **server.jupyter_headers, "Cookie": "a=b"}
         assert (await http.get(f"{server.root_url}api/sessions", headers=browser)).status_code == 200
         assert await seen_by_kernel() == [root]
+        at_home = {**browser, "Host": "localhost:8888"}
+        assert (await http.get(f"{server.root_url}api/sessions", headers=at_home)).status_code == 200
+        assert await seen_by_kernel() == [root]
+        # Also a program that reaches the mount on loopback gets the address others can use.
+        links = (await http.get(f"{server.mount}/nodes/config")).json()["addresses"]
+        assert [each["kind"] for each in links] == ["public", "local"]
 
 
 @sync
