@@ -81,7 +81,7 @@ class Invitation:
         lines += [f"{one_line(item.get('label'), 64)}: {self._text(item, 'pairing_link')}" for item in others]
         if self.problem:
             lines.append(self.problem)
-        elif not self.for_others:
+        elif not self.for_others and not self.warnings:
             lines.append(f"`{config}` and a restart let other machines in; `{invite}` then shows a QR code.")
         return [*lines, *self.warnings]
 

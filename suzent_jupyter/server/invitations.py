@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..protocol.rest import InviteRequest, InviteResponse
+from ..protocol.rest import Address, InviteRequest, InviteResponse
 from .public_url import best_url
 from .request import Request
+
+if TYPE_CHECKING:
+    from .service import GatewayService
 
 
 async def invite(request: Request) -> InviteResponse:
     """Make a pairing link on purpose: a fresh ticket, as a link for every address."""
     service = request.service
     made = request.gateway.invite(request.principal, request.model(InviteRequest).name)
+    links = await service.addresses.links(best_url(request.mount_url, service.public_url), made.text)
     return InviteResponse(
         ticket=made.text,
         expires_at=made.ticket.expires_at,
         name=made.ticket.name,
         gateway_id=service.identity,
-        links=await service.addresses.links(best_url(request.mount_url, service.public_url), made.text),
+        links=links,
         problem=service.problem,
-        warnings=service.warnings,
+        warnings=_warnings(service, links),
     )
 
 
@@ -45,5 +49,17 @@ async def config_fields(request: Request) -> dict[str, Any]:
         "require_ticket": gateway.require_ticket,
         "ticket_expires_at": expires_at,
         "problem": service.problem,
-        "warnings": service.warnings,
+        "warnings": _warnings(service, addresses),
     }
+
+
+def _warnings(service: GatewayService, addresses: list[Address]) -> list[str]:
+    warnings = service.warnings
+    if all(each.kind == "local" for each in addresses):
+        if service.bound.public_first:
+            warnings.append(
+                "The public address of this Jupyter server is not known yet; open it in a browser, then invite again."
+            )
+        elif service.bound.for_others:
+            warnings.append("This machine has no address others could use; is it connected to a network?")
+    return warnings

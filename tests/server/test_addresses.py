@@ -152,7 +152,23 @@ async def test_addresses_that_can_not_be_read_harm_nothing(
         for _ in range(3):
             config = (await http.get("/nodes/config")).json()
             assert [each["kind"] for each in config["addresses"]] == ["local"]
+            assert any("no address others could use" in text for text in config["warnings"])
     assert caplog.text.count("addresses can't be read") == 1  # and is not asked again at once
+
+
+@sync
+async def test_on_a_hub_whose_address_is_unknown_it_says_how_to_make_it_known(
+    make_gateway: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BINDER_REPO_URL", "x")
+    gateway = make_gateway()
+    async with gateway.http() as http:
+        [warning] = (await http.post("/nodes/invite", json={})).json()["warnings"]
+        assert "open it in a browser" in warning
+        gateway.service.public_url = HUB
+        invited = (await http.post("/nodes/invite", json={})).json()
+    assert invited["warnings"] == []
+    assert invited["links"][0]["pairing_link"].startswith(f"{HUB}/node#join={invited['ticket']}&id=")
 
 
 @sync
