@@ -141,7 +141,7 @@ def invoke(
 def pending(url: Url = None, token: Token = None, json: Json = False) -> None:
     """List what waits for approval."""
     with _gateway(url, token) as gateway:
-        columns = ["code", "name", "platform", "kind", "remote", "commands"]
+        columns = ["code", "name", "platform", "kind", "invited", "remote", "commands"]
         _list(gateway.get("/nodes/pending"), "pending", columns, "Nothing waits for approval.", json)
 
 
@@ -218,7 +218,7 @@ def config_get(
     json: Json = False,
 ) -> None:
     """Show the settings in force, or one of them."""
-    from ..kernel.display import Facts
+    from ..kernel.display import Config
     from ..kernel.settings import lookup
 
     with _gateway(url, token) as gateway:
@@ -229,7 +229,7 @@ def config_get(
         elif json:
             say_json(body)
         else:
-            say(repr(Facts(body)))
+            say(repr(Config(body)))
 
 
 def config_set(
@@ -269,6 +269,7 @@ _CELLS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "device": lambda item: item.get("display_name"),
     "code": lambda item: item.get("pairing_code"),
     "commands": lambda item: _names(item.get("capabilities")),
+    "invited": lambda item: str(item.get("invitation") or "yes") if item.get("invited") else "no",
     "connected": lambda item: "yes" if item.get("connected") else "no",
     "ms": lambda item: "" if item.get("duration_ms") is None else f"{item['duration_ms']:.0f}",
 }

@@ -74,6 +74,7 @@ _COMMANDS = {
     "%suzent config": "jupyter suzent config set",
     "%suzent host-token": "jupyter suzent host-token",
     "%suzent audit": "jupyter suzent audit",
+    "%suzent invite": "jupyter suzent invite",
     "%suzent use URL --token T": "--url URL --token T",
     "%suzent use URL": "--url URL",
     "%suzent ": "jupyter suzent node ",

@@ -25,6 +25,7 @@ from .clients import ClientLink
 from .clock import now_text
 from .devices import Device, Devices
 from .dispatch import Dispatcher
+from .identity import load_identity, new_identity
 from .link import DeviceLink
 from .pairing import Pairing, Pending
 from .principals import Principal
@@ -33,6 +34,7 @@ from .session import NodeSession
 from .settings import NEEDS_RESTART, Settings, save_settings
 from .sockets import Sockets
 from .store import Store
+from .tickets import Invitation, Tickets
 from .tokens import mint_token, token_digest, token_hint
 from .transport import Transport
 from .turns import Turns
@@ -63,6 +65,8 @@ class Gateway:
         Their organisation, ``""`` for none.
     single_account : bool
         Whether every waiting device belongs to ``account``; otherwise to whoever enters its code.
+    require_ticket : bool
+        Whether a device that is not known must come by a pairing link to wait for approval.
     trusted_token : callable, optional
         Token → principal for tokens the server holds itself (the kernels' token).
     """
@@ -76,6 +80,7 @@ class Gateway:
         account: str,
         org: str = "",
         single_account: bool = True,
+        require_ticket: bool = False,
         trusted_token: Callable[[str], Principal | None] = lambda token: None,
     ) -> None:
         self.settings = settings
@@ -83,7 +88,10 @@ class Gateway:
         self.account = account
         self.org = org
         self.waiting_account = account if single_account else None
+        self.require_ticket = require_ticket
         self.trusted_token = trusted_token
+        #: This gateway's id for good; a passing one while the store can't be read.
+        self.identity = new_identity()
         self.version = __version__
         #: Set when the store is loaded: until then nobody's token is known.
         self.ready = asyncio.Event()
@@ -93,6 +101,7 @@ class Gateway:
         self.registry = Registry()
         self.sockets = Sockets(limits)
         self.pairing = Pairing(limits, self.changes)
+        self.tickets = Tickets(limits)
         self.store = Store(data_dir, limits.store_poll, self._read_again)
         self.audit = Audit(self.store, self.changes, int(limits.audit_rows))
         self.dispatcher = Dispatcher(self.registry, settings, self.audit, limits)
@@ -109,13 +118,17 @@ class Gateway:
     async def start(self) -> None:
         """Load the store; devices that knock before it is loaded wait for it."""
 
+        identity: list[str] = []
+
         def load(connection: sa.Connection) -> list[Device]:
             self.settings.remember(connection)
+            identity.append(load_identity(connection))
             return _load_devices(connection)
 
         devices = await self.store.open(load)
         if devices is not None:
             self.devices.replace_all(devices)
+            self.identity = identity[-1]
         self._as_started = self.settings.values()
         self.ready.set()
 
@@ -274,6 +287,8 @@ class Gateway:
         device = entry.link.new_device(principal.account)
         row = Row(principal.account, principal.actor, "device.approve", node=device.display_name)
         row.detail = {"remote": entry.remote, "commands": device.approved}
+        if entry.invited:
+            row.detail |= {"invited": True, "invitation": entry.invitation}
         device, token = await self.adopt(device, row, lambda: self.pairing.end(entry, "used"))
         entry.link.approved(device, token)
         message = f"Approved {device.display_name}."
@@ -299,6 +314,12 @@ class Gateway:
             self._tell_node("changed", session)
         message = f"Approved {', '.join(shown)} of {device.display_name}."
         return PairingActionResponse(success=True, message=message, device_id=device.device_id)
+
+    def invite(self, principal: Principal, name: str | None) -> Invitation:
+        """Make a ticket for a pairing link. It says that the operator expects the device; it approves nothing."""
+        invitation = self.tickets.mint(principal.account, clean_text(name or "", int(self.limits.name_chars)))
+        self.audit.record(Row(principal.account, principal.actor, "device.invite", node=invitation.ticket.name))
+        return invitation
 
     async def deny(self, principal: Principal, code: str) -> PairingActionResponse:
         """Deny what one exact code stands for: a device is sent away, new commands stay refused."""
@@ -440,9 +461,13 @@ class Gateway:
 
     @property
     def restart_required(self) -> bool:
-        """Whether a setting differs from what was in force at start and takes effect only there."""
+        """Whether a setting differs from what is in force and takes effect only at the next start."""
         now = self.settings.values()
         return any(now[name] != self._as_started.get(name, now[name]) for name in NEEDS_RESTART)
+
+    def started_with(self, **settings: Any) -> None:
+        """Take note of what the server really did with settings that take effect at start."""
+        self._as_started |= settings
 
     async def configure(self, principal: Principal, changes: dict[str, Any]) -> None:
         """Change settings and remember them; ``invalid_request`` for what can't be set."""

@@ -24,6 +24,7 @@ from .devices import Device
 from .liveness import LATE_LOOP_SECONDS, Liveness
 from .pairing import Pending
 from .session import NodeSession
+from .tickets import Ticket
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class DeviceLink:
         self._features: frozenset[str] | None = None
         self._identity = ""
         self._warnings: list[str] = []
+        self._ticket: Ticket | None = None
+        self._has_ticket = False
         first = self._limits.first_frame_bytes + self._limits.capabilities * self._limits.capability_bytes
         transport.allow_bytes(int(first))
         self._late = gateway.sockets.enter(self, transport)
@@ -233,7 +236,30 @@ class DeviceLink:
                 self._adopt(self._new_device(name, frame, capabilities, principal.account), frame, capabilities)
             )
         else:
+            self._check_ticket(name, token, frame)
             self._wait_for_approval(name, capabilities, frame)
+
+    def _check_ticket(self, name: str, token: str, frame: dict[str, Any]) -> None:
+        """Take the ticket out of the frame; ``ticket_required`` where there must be one and there is none."""
+        text = frame.pop("ticket", None)
+        self._has_ticket = text not in (None, "")
+        problem = ""
+        if self._has_ticket:
+            self._ticket, problem = self._gateway.tickets.read(text)
+        if self._ticket is not None:
+            return
+        if self._gateway.require_ticket and self._gateway.devices.by_token(token) is None:
+            if token and self._gateway.store.problem:
+                # Old devices would take a refusal as final and forget a token that is still good.
+                raise SuzentError("store_failed", "The gateway can't read its database and knows no device.")
+            raise SuzentError(
+                "ticket_required",
+                f"{problem or 'This gateway lets only invited devices wait for approval.'} "
+                "A device that can't open pairing links can't join here.",
+            )
+        if problem:
+            self._warnings.append(problem)
+            log.warning("Device '%s' at %s waits uninvited: %s", name, self._transport.remote, problem)
 
     async def _adopt(self, device: Device, frame: dict[str, Any], capabilities: list[CapabilitySchema]) -> None:
         device, token = await self._gateway.adopt(device, wanted=lambda: not self._closed)
@@ -244,6 +270,8 @@ class DeviceLink:
         if self._late is not None:
             raise self._late
         account = self._gateway.waiting_account
+        if account is None and self._ticket is not None:
+            account = self._ticket.account
         replaces = self._gateway.devices.by_identity(self._identity, account) if account is not None else None
         entry = Pending(
             display_name=name,
@@ -259,13 +287,26 @@ class DeviceLink:
             replaces=replaces.device_id if replaces is not None else None,
             description=clean_text(frame.get("description"), int(self._limits.description_chars)),
             tags=read_tags(frame.get("tags"), self._limits),
+            invited=self._ticket is not None,
+            invitation=self._ticket.name if self._ticket is not None else "",
         )
         self._gateway.pairing.add(entry)
         self._pending = entry
+        if self._ticket is not None:
+            self._gateway.tickets.use(self._ticket)
         self._liveness = Liveness(self._transport, self._limits, self._dead)
-        log.info("Device '%s' at %s waits for approval with the code %s", name, entry.remote, entry.code)
+        whose = "Invited device" if entry.invited else "Device"
+        log.info("%s '%s' at %s waits for approval with the code %s", whose, name, entry.remote, entry.code)
         message = f"Waiting for approval. Tell the operator this code: {entry.code}"
-        self._send(PendingResponse(pairing_code=entry.code, message=message, expires_at=entry.expires_at))
+        self._send(
+            PendingResponse(
+                pairing_code=entry.code,
+                message=message,
+                expires_at=entry.expires_at,
+                invited=entry.invited if self._has_ticket else None,
+                warnings=self._warnings or None,
+            )
+        )
 
     def _pairing_refused(self, how: str) -> None:
         if self._pending is None:

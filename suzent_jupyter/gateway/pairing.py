@@ -52,6 +52,8 @@ class Pending:
         The socket that waits; the entry lives as long as it does.
     frame : dict
         The connect frame.
+    invited : bool
+        Whether it came by a pairing link; ``invitation`` is the name of that.
     """
 
     display_name: str
@@ -69,6 +71,8 @@ class Pending:
     replaces: str | None = None
     description: str = ""
     tags: list[str] = field(default_factory=list)
+    invited: bool = False
+    invitation: str = ""
     code: str = ""
     requested_at: str = ""
     expires_at: str = ""
@@ -91,6 +95,8 @@ class Pending:
                 "replaces": self.replaces,
                 "description": self.description,
                 "tags": self.tags,
+                "invited": self.invited,
+                "invitation": self.invitation,
             }
         )
 
@@ -111,12 +117,15 @@ class Pairing:
         ------
         SuzentError
             ``too_many_pending``. New commands of a connected device always find room; a device has one such entry.
+            Invited devices are counted apart, and not by address: strangers can't take their places.
         """
         if entry.kind == "device":
-            devices = [other for other in self._waiting.values() if other.kind == "device"]
+            devices = [
+                other for other in self._waiting.values() if other.kind == "device" and other.invited == entry.invited
+            ]
             if len(devices) >= self._limits.pending_total:
                 raise SuzentError("too_many_pending", f"{len(devices)} devices wait for approval already.")
-            if entry.limited:
+            if entry.limited and not entry.invited:
                 same = sum(other.remote == entry.remote for other in devices)
                 if same >= self._limits.pending_per_address:
                     raise SuzentError("too_many_pending", f"{same} devices of this address wait already.")

@@ -48,6 +48,7 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
         "name": "string",
         "platform": "string",
         "kind": ["device", "capabilities"],
+        "invited": "bool",
         "commands": "string",
         "requested_at": _TIME,
         "expires_at": _TIME,
@@ -55,6 +56,7 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
         "replaces": "string",
         "node_id": "string",
         "description": "string",
+        "invitation": "string",
     },
     "devices": {
         "device": "string",
@@ -197,7 +199,11 @@ def capabilities(items: list[Record]) -> pd.DataFrame:
 
 
 def pending(items: list[Record]) -> pd.DataFrame:
-    """What waits for approval, indexed by pairing code; ``kind`` is ``device`` or ``capabilities`` (new commands)."""
+    """What waits for approval, indexed by pairing code.
+
+    ``kind`` is ``device`` or ``capabilities`` (new commands); ``invited`` devices came by a pairing link, and
+    ``invitation`` is the name it was given.
+    """
     return build(
         "pending",
         (

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from .channel import Channel
     from .connections import Connection
+    from .invitation import Invitation
     from .node import Node
 
 Record = dict[str, Any]
@@ -330,6 +331,12 @@ class Gateway:
         """Make a token of full authority for a program of one's own."""
         answer = self._rest.post("/nodes/host-token", {"name": name} if name else {})
         return HostToken(answer["token"], answer["device_id"], name or "")
+
+    def invite(self, name: str | None = None) -> Invitation:
+        """Make a pairing link, good once, that invites a device; ``name`` says whom or what it is for."""
+        from .invitation import Invitation
+
+        return Invitation(self._rest.post("/nodes/invite", {"name": name} if name else {}))
 
     def config(self, **changes: Any) -> Record:
         """Return the gateway's configuration, after making ``changes`` (such as ``nodes_enabled=False``)."""

@@ -57,6 +57,9 @@ ERRORS: dict[str, ErrorSpec] = {
     "device_unknown": ErrorSpec(404, False, "`%suzent devices` lists every device and token."),
     "pairing_denied": ErrorSpec(403, False, "Ask the gateway's operator, then connect again."),
     "pairing_expired": ErrorSpec(408, True, "Connect again for a new code."),
+    "ticket_required": ErrorSpec(
+        403, False, "Scan the gateway's QR code or join by its pairing link: `%suzent invite` makes one."
+    ),
     "too_many_pending": ErrorSpec(429, True, "Approve or deny the devices that wait, then connect again."),
     "too_many_sockets": ErrorSpec(429, True, "Close unused connections, then connect again."),
     "token_shared": ErrorSpec(409, True, "Two devices use one token: pair each of them on its own."),

@@ -60,6 +60,8 @@ class Limits:
     pairing_code_length: int = _limit(6, "chars", "short enough to read out loud")
     pending_total: int = _limit(50, "count", "devices waiting at once")
     pending_per_address: int = _limit(5, "count", "of them from one address")
+    ticket_ttl: float = _limit(600.0, "s", "how long a pairing link is good: time to walk over with the phone")
+    tickets: int = _limit(64, "count", "unused pairing links of one account; the oldest end first")
     sockets_per_address: int = _limit(32, "count", "unauthenticated sockets of one address")
     sockets_unauthenticated: int = _limit(512, "count", "unauthenticated sockets in all")
     sockets_late: int = _limit(

@@ -83,7 +83,8 @@ class PendingNodeInfo(Body):
     """A device, or new commands of a known one, waiting for approval.
 
     ``kind`` is ``device`` or ``capabilities``; for the latter ``capabilities`` are the new ones only. ``replaces`` is
-    the id of a device with the same identity that this approval would replace.
+    the id of a device with the same identity that this approval would replace. ``invited`` devices came by a pairing
+    link; ``invitation`` is the name the operator gave it.
     """
 
     pairing_code: str
@@ -98,6 +99,8 @@ class PendingNodeInfo(Body):
     replaces: str | None = None
     description: str = ""
     tags: list[str] = Field(default_factory=list)
+    invited: bool = False
+    invitation: str = ""
 
 
 class PendingListResponse(Body):
@@ -170,11 +173,51 @@ class HostTokenResponse(Body):
 
 
 class Address(Body):
-    """One address a device can use."""
+    """One address a device can use.
+
+    Attributes
+    ----------
+    label, host : str
+        For people; the host as it stands in a URL, so IPv6 in brackets.
+    gateway_url : str
+        The device socket, ``ws://`` or ``wss://``.
+    kind : str
+        ``public`` (the Jupyter server as the caller's browser reaches it), ``lan``, ``tailscale``, ``magicdns``, or
+        ``local`` for programs on this machine.
+    pairing_link : str
+        The page that invites a device; see :mod:`.pairing_link`. It holds a ticket: show it, don't log it.
+    qr : str, optional
+        The link as a QR code, a PNG data URI (RFC 2397); None where a phone could not reach the address.
+    """
 
     label: str
     host: str
     gateway_url: str
+    kind: str = ""
+    pairing_link: str = ""
+    qr: str | None = None
+
+
+class InviteRequest(Body):
+    """``POST /nodes/invite``: make a pairing link; ``name`` says whom or what it is for."""
+
+    name: str | None = None
+
+
+class InviteResponse(Body):
+    """Its answer: a fresh ticket, good once and until ``expires_at`` (UTC, ISO 8601), as a link for every address.
+
+    ``links`` begins with the one most devices can use. ``problem`` says why other machines can't join, ``""`` if they
+    can; ``warnings`` are sentences for the operator.
+    """
+
+    ticket: str
+    expires_at: str
+    name: str = ""
+    gateway_id: str = ""
+    links: list[Address] = Field(default_factory=list)
+    problem: str = ""
+    warnings: list[str] = Field(default_factory=list)
 
 
 class LanGateway(Body):
@@ -212,7 +255,12 @@ class DiscoverResponse(Body):
 
 
 class ConfigResponse(Body):
-    """``GET /nodes/config``. ``settings`` are the changeable ones, ``limits`` every number in force."""
+    """``GET /nodes/config``. ``settings`` are the changeable ones, ``limits`` every number in force.
+
+    ``binding_active``, ``port``, ``tls_port``, ``addresses`` and ``problem`` are what is true now. The pairing links
+    of one account carry the same ticket until it is used or half of ``ticket_ttl`` is over; ``ticket_expires_at`` is
+    its end.
+    """
 
     nodes_enabled: bool
     node_lan_bind: bool
@@ -221,6 +269,13 @@ class ConfigResponse(Body):
     addresses: list[Address] = Field(default_factory=list)
     lan_host: str | None = None
     gateway_url: str | None = None
+    tls_port: int | None = None
+    pin: str = ""
+    gateway_id: str = ""
+    require_ticket: bool = False
+    ticket_expires_at: str = ""
+    problem: str = ""
+    warnings: list[str] = Field(default_factory=list)
     node_discovery_enabled: bool = True
     display_name: str = ""
     denied_commands: list[str] = Field(default_factory=list)

@@ -13,6 +13,7 @@ from .._version import __version__
 from .config import SuzentTraits
 from .logs import join_log, leave_log
 from .mount import FORWARDERS, HANDLERS, Mount
+from .public_url import hub_url, watch
 from .service import GatewayService
 
 _STOP_SECONDS = 3.0
@@ -34,6 +35,8 @@ class SuzentApp(SuzentTraits, ExtensionApp):
         """Mount the route table under ``{base_url}suzent``."""
         assert self.serverapp is not None
         Mount(self.serverapp.web_app, self.serverapp.base_url, self.service)
+        self.service.public_url = hub_url()
+        watch(self.serverapp.web_app.settings, self.service)
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
         join_log(serverapp)

@@ -15,7 +15,7 @@ from traitlets.config import Configurable
 from ..gateway.settings import Settings
 from ..protocol.limits import Limits, describe_limits
 from ..protocol.text import clean_text
-from .service import ServiceConfig
+from .service import ServiceConfig, in_binder, under_hub
 
 
 def _limit_traits() -> dict[str, Any]:
@@ -65,6 +65,10 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
     allowed_hosts = List(
         Unicode(), help="Further host names under which web pages may reach the listener, such as that of a proxy."
     ).tag(config=True)
+    require_ticket = Bool(
+        help="Let only invited devices wait for approval: they bring a ticket from a pairing link or QR code. "
+        "On by default under JupyterHub and Binder, where strangers reach the handshake."
+    ).tag(config=True)
     data_dir = Unicode(help="Where the gateway keeps its database.").tag(config=True)
     account = Unicode(help="Who owns this gateway; the Hub or OS user by default.").tag(config=True)
     org = Unicode("", help="Their organisation, for nodes shared with a team.").tag(config=True)
@@ -72,6 +76,10 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
     @default("data_dir")
     def _default_data_dir(self) -> str:
         return str(Path(jupyter_data_dir()) / "suzent")
+
+    @default("require_ticket")
+    def _default_require_ticket(self) -> bool:
+        return under_hub() or in_binder()
 
     @default("account")
     def _default_account(self) -> str:
@@ -113,5 +121,6 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
             keyfile=self.keyfile,
             listener_plaintext=self.listener_plaintext,
             allowed_hosts=tuple(self.allowed_hosts),
+            require_ticket=self.require_ticket,
             mount_url=mount_url,
         )

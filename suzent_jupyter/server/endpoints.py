@@ -29,6 +29,7 @@ from ..protocol.rest import (
     StatusResponse,
 )
 from ..protocol.wire import decode_call
+from . import invitations
 from .page import node_page
 from .request import Page, Request
 from .shortcut import invoke_answer
@@ -98,7 +99,7 @@ async def get_config(request: Request) -> ConfigResponse:
     gateway = request.gateway
     return ConfigResponse(
         **gateway.settings.values(),
-        **request.service.addresses(),
+        **await invitations.config_fields(request),
         fixed=sorted(gateway.settings.fixed),
         restart_required=gateway.restart_required,
         limits=gateway.limits.as_dict(),

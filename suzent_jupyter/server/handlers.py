@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic import BaseModel
@@ -65,6 +65,8 @@ class RouteHandler(Caller):
     """Serves the methods of one path."""
 
     routes: dict[str, Route]
+    mount_url = ""
+    may_write: Callable[[], Awaitable[bool]] | None = None
     _request: Request | None = None
     _gone = False
 
@@ -119,6 +121,8 @@ class RouteHandler(Caller):
             scheme=self.request.protocol,
             host=self.request.host,
             place=self.request.path,
+            mount_url=self.mount_url,
+            may_write=self.may_write,
         )
         self._request = request
         try:

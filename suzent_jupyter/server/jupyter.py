@@ -18,6 +18,7 @@ from ..gateway.principals import NOBODY
 from ..protocol.errors import SuzentError
 from .auth import find_token, principal_of_token
 from .handlers import LargeBodyHandler, RouteHandler
+from .public_url import public_url
 from .routes import Route
 from .sockets import SocketHandler
 
@@ -94,6 +95,13 @@ class JupyterRouteHandler(RouteHandler, JupyterHandler):
     async def _prepare(self) -> None:
         route = self.route()
         self._admit(await jupyter_principal(self, self.service, route), route.authority)
+        self.mount_url = public_url(self)
+
+    async def may_write(self) -> bool:
+        """Whether the caller may change things: a token of full authority may, a user if the authorizer says so."""
+        if self.principal.actor != "user":
+            return True
+        return bool(await ensure_async(self.authorizer.is_authorized(self, self.current_user, "write", AUTH_RESOURCE)))
 
     @allow_unauthenticated
     async def get(self, **path: str) -> None:

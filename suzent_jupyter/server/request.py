@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -47,6 +48,10 @@ class Request:
         What is cancelled when the caller hangs up. Anything else goes on: a change half made would be worse.
     scheme, host, place : str
         Where it came to: ``http`` or ``https``, the ``Host`` header as it was sent, and the path likewise.
+    mount_url : str
+        The Jupyter mount as the caller sees it, ``""`` on the listener.
+    may_write : callable, optional
+        Asks whether the caller may also change things; None where every caller may.
     """
 
     service: GatewayService
@@ -58,6 +63,8 @@ class Request:
     scheme: str = "http"
     host: str = ""
     place: str = ""
+    mount_url: str = ""
+    may_write: Callable[[], Awaitable[bool]] | None = None
 
     @property
     def gateway(self) -> Gateway:

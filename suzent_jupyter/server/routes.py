@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from ..gateway import Authority
 from ..protocol import rest
-from . import endpoints
+from . import endpoints, invitations
 from .request import Page, Request
 
 Endpoint = Callable[[Request], Awaitable[BaseModel | dict[str, Any] | bytes | Page]]
@@ -82,6 +82,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/nodes/config", endpoints.get_config, _FULL, "read", None, rest.ConfigResponse),
     Route("POST", "/nodes/config", endpoints.set_config, _FULL, "write",
           rest.ConfigRequest, rest.ConfigChangeResponse),
+    Route("POST", "/nodes/invite", invitations.invite, _FULL, "write", rest.InviteRequest, rest.InviteResponse),
     Route("GET", "/nodes/discover", endpoints.discover, _FULL, "read", None, rest.DiscoverResponse),
     Route("POST", "/nodes/connect", endpoints.connect, _FULL, "write", rest.ConnectRequest, rest.ConnectResponse),
     Route("POST", "/nodes/connect/stop", endpoints.disconnect, _FULL, "write",

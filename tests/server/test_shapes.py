@@ -67,7 +67,7 @@ async def test_annex_a(gateway: ThreadedGateway) -> None:
 
         config = await get("/nodes/config")
         assert set(config) >= CONFIG
-        assert [set(each) for each in config["addresses"]] == [{"label", "host", "gateway_url"}]
+        assert [set(each) >= {"label", "host", "gateway_url"} for each in config["addresses"]] == [True]
         changed = (await http.post("/nodes/config", json={"node_lan_bind": False})).json()
         assert set(changed) >= {"success", "node_lan_bind", "restart_required"}
 

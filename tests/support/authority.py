@@ -31,6 +31,7 @@ EXPECTED: dict[tuple[str, str], str] = {
     ("GET", "/nodes/discover"): "full",
     ("POST", "/nodes/connect"): "full",
     ("POST", "/nodes/connect/stop"): "full",
+    ("POST", "/nodes/invite"): "full",
     ("GET", "/nodes/connections"): "full",
     ("GET", "/nodes/grants"): "full",
     ("GET", "/nodes/peers"): "full",

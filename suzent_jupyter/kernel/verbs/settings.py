@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..display import Facts, Note, Page
+from ..display import Config, Facts, Note, Page
 from ..errors import UsageError
 from ..plain import one_line
 from ..settings import SETTINGS, lookup, parse_value
@@ -19,7 +19,7 @@ def _config(context: Context) -> Facts:
     arguments = read_arguments(context, "config", (), ("KEY", "VALUE"))
     key, value = arguments.get("KEY"), arguments.get("VALUE")
     if key is None:
-        return Facts(context.gateway.config())
+        return Config(context.gateway.config())
     if value is not None:
         changed = context.gateway.config(**{key: parse_value(key, value)})
         facts = Facts({key: changed.get(key)})
