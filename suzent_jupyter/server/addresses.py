@@ -22,10 +22,6 @@ log = logging.getLogger("suzent_jupyter")
 
 _KEPT_SECONDS = 5.0  # settings pages ask often; networks change seldom
 _THIS_MACHINE = "This machine"
-PLAINTEXT = (
-    "Devices on the network join over plain ws://, which everybody between can read and change. "
-    "SuzentApp.tls = 'auto' adds wss://; SuzentApp.listener_plaintext = False closes ws:// to the network."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +36,8 @@ class Bound:
         Of the certificate; see :class:`~suzent_jupyter.protocol.pairing_link.PairingLink`.
     for_others : bool
         Whether other machines reach any of them; ``plaintext_for_others``: whether they reach ``port``.
+    ipv6 : bool
+        Whether they do so over IPv6 too.
     public_first : bool
         Whether the public URL is what most devices can use, as behind a Hub.
     """
@@ -50,6 +48,7 @@ class Bound:
     for_others: bool
     plaintext_for_others: bool
     public_first: bool
+    ipv6: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def places(bound: Bound, own: list[LocalAddress], public_url: str) -> list[Place
 
 
 def _on_network(bound: Bound, address: LocalAddress) -> Place | None:
-    if not bound.for_others:
+    if not bound.for_others or (":" in address.host and not bound.ipv6):
         return None
     host = in_url(address.host)
     plain = f"{host}:{bound.port}" if bound.port is not None and bound.plaintext_for_others else ""
@@ -121,9 +120,11 @@ class AddressBook:
 
     async def links(self, public_url: str, ticket: str) -> list[Address]:
         """Return every address with its pairing link, and its QR code where a phone could use it."""
-        bound = self._service.bound
+        bound = self._service.host.bound
         own = await self._own_addresses() if bound.for_others else []
-        return await asyncio.to_thread(_addresses, places(bound, own, public_url), ticket, self._service.identity)
+        return await asyncio.to_thread(
+            _addresses, places(bound, own, public_url), ticket, self._service.gateway.identity
+        )
 
     async def _own_addresses(self) -> list[LocalAddress]:
         if time.monotonic() >= self._until:

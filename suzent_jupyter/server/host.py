@@ -1,4 +1,4 @@
-"""The gateway itself: hub, listener and the guests' door, started and stopped together."""
+"""The gateway itself: hub, listeners, guests' door, discovery and joins, started and stopped together."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import contextlib
 import logging
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ..gateway.store import peek_setting
+from .addresses import Bound
 from .door import Door
 from .host_file import HostFacts, HostFile
 from .listener import Listener
@@ -17,23 +18,28 @@ from .lock import GatewayLock
 from .off_loop import off_loop
 
 if TYPE_CHECKING:
+    from ..discovery import Discovery
     from ..gateway import Gateway
+    from .joining import Joining
     from .service import GatewayService, ServiceConfig
+    from .tls import TlsPort
 
 log = logging.getLogger("suzent_jupyter")
 
 _PORT_SECONDS = 4.0  # for the port of a gateway that has just gone
 _PORT_PAUSE = 0.05
+#: What takes long to load, beside the handlers of a mount.
+LOADED = (
+    "suzent_jupyter.gateway.gateway",
+    "suzent_jupyter.discovery",
+    "suzent_jupyter.server.joining",
+    "suzent_jupyter.server.tls",
+    "suzent_jupyter.server.application",
+)
 
 
-class Part(Protocol):
-    """Something that lives as long as the gateway does, such as discovery or a further listener."""
-
-    async def start(self) -> None:
-        """Start; what is raised is logged and harms nothing else."""
-
-    async def stop(self) -> None:
-        """Stop; likewise."""
+def _address(*, lan: bool) -> str:
+    return "0.0.0.0" if lan else "127.0.0.1"  # noqa: S104
 
 
 class Host:
@@ -52,9 +58,12 @@ class Host:
     def __init__(self, service: GatewayService, config: ServiceConfig, lock: GatewayLock | None) -> None:
         self.gateway: Gateway | None = None
         self.listener: Listener | None = None
-        self.lan_bind = False
-        #: What is started after the store is loaded, in this order, and stopped before anything else.
-        self.parts: list[Part] = []
+        self.tls: TlsPort | None = None
+        self.discovery: Discovery | None = None
+        self.joining: Joining | None = None
+        #: Why devices can't join at the listener, "" while they can.
+        self.problem = ""
+        self._lan_bind = False
         self._service = service
         self._config = config
         self._lock = lock
@@ -104,9 +113,13 @@ class Host:
     async def start(self, *modules: str) -> None:
         """Load what takes long, off the event loop, and answer."""
         config = self._config
-        for module in ("suzent_jupyter.gateway.gateway", "suzent_jupyter.server.application", *modules):
+        for module in (*LOADED, *modules):
             await off_loop(import_module, module)
+        from ..discovery import Discovery
         from ..gateway.gateway import Gateway
+        from .joining import Joining
+        from .own_address import OwnAddress
+        from .tls import TlsPort, wants_tls
 
         self.gateway = Gateway(
             config.data_dir,
@@ -114,38 +127,87 @@ class Host:
             config.limits,
             account=config.account,
             org=config.org,
+            require_ticket=config.require_ticket,
             trusted_token=self._service.kernel_token.principal,
         )
+        self.joining = Joining(self.gateway, OwnAddress(self._ports, config.mount_url))
         loading = asyncio.ensure_future(self.gateway.start())
         if self.listener is not None:
             self.listener.serve()
         if self._door is not None:
             self._door.serve()
         await self._service.write_runtime_file()
+        if wants_tls(config):
+            self.tls = TlsPort(self._service, config, _address(lan=self._lan_bind))
+            await self.tls.start(self.listener)
+        self.discovery = Discovery(
+            config.settings,
+            str(config.data_dir),
+            port=self.listener.port if self._plaintext_for_others and self.listener is not None else None,
+            tls_port=self.tls.port if self.tls is not None else None,
+            lan=self._lan_bind,
+            ipv6=self.listener is not None and self.listener.ipv6,
+        )
         await loading
-        for part in self.parts:
-            try:
-                await part.start()
-            except Exception:
-                log.exception("A part of the gateway could not be started")
+        if config.listener_enabled:
+            self.gateway.started_with(node_lan_bind=self._lan_bind)
+        elif config.settings.node_lan_bind:
+            self.problem = "The listener is off (SuzentApp.listener_enabled): devices join through Jupyter only."
+        self.discovery.start()
+        self.joining.begin()
+        for warning in self.warnings:
+            log.warning("%s", warning)
 
     async def stop(self) -> None:
         """Stop listening, tell every device, close everything; guests learn of it last, when the lock is free."""
-        for part in reversed(self.parts):
-            try:
-                await part.stop()
-            except Exception:
-                log.exception("A part of the gateway could not be stopped")
-        servers = [server for server in (self.listener, self._door) if server is not None]
+        servers = [server for server in (self.listener, self.tls, self._door) if server is not None]
         for server in servers:
             server.stop_listening()
-        if self.gateway is not None:
-            await self.gateway.stop()
+        # Devices answer our goodbye while the store is written, and whoever we say goodbye to may be slow.
+        goodbyes = [part.stop() for part in (self.discovery, self.joining, self.gateway) if part is not None]
+        for failure in await asyncio.gather(*goodbyes, self._service.open_sockets.close(), return_exceptions=True):
+            if isinstance(failure, Exception):
+                log.error("A part of the gateway did not stop cleanly", exc_info=failure)
         for server in servers:
             await server.close()
         if self._lock is not None:
             with contextlib.suppress(OSError):
                 await off_loop(self._file.remove)
+
+    # -- what is true of it now --
+
+    @property
+    def bound(self) -> Bound:
+        """What is bound."""
+        return Bound(
+            port=self.listener.port if self.listener is not None else None,
+            tls_port=self.tls.port if self.tls is not None else None,
+            pin=self.tls.pin if self.tls is not None else "",
+            for_others=self._plaintext_for_others or (self._lan_bind and self.tls is not None and bool(self.tls.port)),
+            plaintext_for_others=self._plaintext_for_others,
+            ipv6=self.listener is not None and self.listener.ipv6,
+            public_first=self._config.public_first,
+        )
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the operator should know, a sentence each."""
+        from .tls import exposure
+
+        if not self._lan_bind:
+            return []
+        bound = self.bound
+        warning = exposure(bound.port if bound.plaintext_for_others else None, bound.tls_port)
+        return [warning] if warning is not None else []
+
+    @property
+    def _plaintext_for_others(self) -> bool:
+        return self._lan_bind and self._config.listener_plaintext and self.listener is not None
+
+    def _ports(self) -> set[int]:
+        return {port for port in (self.bound.port, self.bound.tls_port) if port is not None}
+
+    # -- binding --
 
     async def _bind_listener(self, inherited: int | None) -> None:
         config = self._config
@@ -153,8 +215,8 @@ class Host:
             remembered = await off_loop(peek_setting, config.data_dir, "node_lan_bind")
             if isinstance(remembered, bool):
                 config.settings.node_lan_bind = remembered
-        self.lan_bind = config.settings.node_lan_bind and config.listener_enabled
-        host = "0.0.0.0" if self.lan_bind else "127.0.0.1"  # noqa: S104
+        self._lan_bind = config.settings.node_lan_bind and config.listener_enabled
+        host = _address(lan=self._lan_bind and config.listener_plaintext)
         if inherited is not None:
             if inherited != config.listener_port:
                 log.info("The gateway keeps port %d, which kernels and devices know.", inherited)
@@ -167,12 +229,12 @@ class Host:
             listener.bind()
             self.listener = listener
         except OSError as error:
-            log.error(
-                "The gateway can't listen on port %d: %s. Devices can still join through the Jupyter server; "
-                "stop the other program or set SuzentApp.listener_port.",
-                config.listener_port,
-                error.strerror or error,
+            self.problem = (
+                f"The gateway can't listen on port {config.listener_port}: {error.strerror or error}. "
+                "Devices can still join through the Jupyter server; "
+                "stop the other program or set SuzentApp.listener_port, then restart."
             )
+            log.error("%s", self.problem)
 
     async def _bind_inherited(self, host: str, port: int) -> bool:
         loop = asyncio.get_running_loop()

@@ -21,9 +21,9 @@ async def invite(request: Request) -> InviteResponse:
         ticket=made.text,
         expires_at=made.ticket.expires_at,
         name=made.ticket.name,
-        gateway_id=service.identity,
+        gateway_id=service.gateway.identity,
         links=links,
-        problem=service.problem,
+        problem=service.host.problem,
         warnings=_warnings(service, links),
     )
 
@@ -35,7 +35,7 @@ async def config_fields(request: Request) -> dict[str, Any]:
     if request.may_write is None or await request.may_write():
         shown = gateway.tickets.current(request.principal.account)
         ticket, expires_at = shown.text, shown.ticket.expires_at
-    bound = service.bound
+    bound = service.host.bound
     addresses = await service.addresses.links(best_url(request.mount_url, service.public_url), ticket)
     return {
         "binding_active": bound.for_others,
@@ -45,21 +45,21 @@ async def config_fields(request: Request) -> dict[str, Any]:
         "addresses": addresses,
         "lan_host": next((each.host for each in addresses if each.kind not in ("local", "public")), None),
         "gateway_url": addresses[0].gateway_url if addresses else None,
-        "gateway_id": service.identity,
+        "gateway_id": service.gateway.identity,
         "require_ticket": gateway.require_ticket,
         "ticket_expires_at": expires_at,
-        "problem": service.problem,
+        "problem": service.host.problem,
         "warnings": _warnings(service, addresses),
     }
 
 
 def _warnings(service: GatewayService, addresses: list[Address]) -> list[str]:
-    warnings = service.warnings
+    warnings = service.host.warnings
     if all(each.kind == "local" for each in addresses):
-        if service.bound.public_first:
+        if service.host.bound.public_first:
             warnings.append(
                 "The public address of this Jupyter server is not known yet; open it in a browser, then invite again."
             )
-        elif service.bound.for_others:
+        elif service.host.bound.for_others:
             warnings.append("This machine has no address others could use; is it connected to a network?")
     return warnings

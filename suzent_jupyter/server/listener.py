@@ -12,8 +12,6 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 if TYPE_CHECKING:
-    from tornado.web import Application
-
     from .service import GatewayService
 
 log = logging.getLogger("suzent_jupyter")
@@ -45,7 +43,8 @@ class Listener:
         self.host = host
         self._wanted = port
         self._tls: ssl.SSLContext | None = None
-        self.application: Application | None = None
+        #: Whether other machines reach it over IPv6 too.
+        self.ipv6 = False
         self.port = 0
         self._server: HTTPServer | None = None
         self._sockets: list[socket.socket] = []
@@ -70,8 +69,18 @@ class Listener:
                     raise
                 port += 1
         self.port = self._sockets[0].getsockname()[1]
+        if self.host == "0.0.0.0":  # noqa: S104
+            self._bind_ipv6()
         if self._wanted and self.port != self._wanted:
             log.warning("Port %d is taken; the gateway listens on port %d", self._wanted, self.port)
+
+    def _bind_ipv6(self) -> None:
+        """Take the same port over IPv6, where there is such a thing and it is free."""
+        try:
+            self._sockets += bind_sockets(self.port, "::", family=socket.AF_INET6, backlog=_BACKLOG)
+            self.ipv6 = True
+        except OSError as error:
+            log.debug("Port %d is not bound over IPv6: %s", self.port, error)
 
     def use_tls(self, context: ssl.SSLContext) -> None:
         """Speak TLS; on a running listener, new handshakes get this context."""
@@ -79,15 +88,19 @@ class Listener:
         if self._server is not None:
             self._server.ssl_options = context
 
-    def serve(self, shared: Application | None = None) -> None:
-        """Answer from now on; until then whoever connects waits. ``shared`` is another listener's application."""
+    def serve(self, beside: Listener | None = None) -> None:
+        """Answer from now on; until then whoever connects waits.
+
+        ``beside`` is a listener that serves already: application and limits are the same for both.
+        """
         from .application import application
         from .connections import GuardedServer
 
-        self.application = shared or application(self._service)
+        shared = beside._server if beside is not None else None
         self._server = GuardedServer(
-            self.application,
+            shared.request_callback if shared is not None else application(self._service),
             limits=self._service.gateway.limits,
+            strangers=shared.strangers if shared is not None else None,
             ssl_options=self._tls,
             max_body_size=_REFUSED_BODY,
             chunk_size=_CHUNK_BYTES,

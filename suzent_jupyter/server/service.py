@@ -13,25 +13,32 @@ import os
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..gateway import Authority, Principal
 from ..gateway.settings import Settings
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
-from .auth import KernelToken
-from .host import Host
+from .addresses import AddressBook
+from .attempts import BadTokens
+from .auth import KernelToken, take_note
+from .host import LOADED, Host
 from .host_file import HostFacts, read_host_file
+from .hosts import HostNames
 from .lock import GatewayLock, NoLockError, this_machine
 from .loopback import is_trusted
 from .off_loop import off_loop
-from .runtime import KernelEnvironment, RuntimeFile
+from .open_sockets import OpenSockets
+from .runtime import KernelEnvironment, RuntimeFile, remove_dead_files
 
 if TYPE_CHECKING:
     from tornado.httputil import HTTPServerRequest
 
+    from ..discovery import Discovery
     from ..gateway import Gateway
     from .guest import Guest
+    from .joining import Joining
+    from .tls import TlsPort
 
 log = logging.getLogger("suzent_jupyter")
 
@@ -52,8 +59,17 @@ class ServiceConfig:
     listener_enabled: bool = True
     listener_port: int = 25314
     trust_loopback: str = "never"
+    require_ticket: bool = False
+    tls: str = "off"
+    tls_port: int = 25315
+    certfile: str = ""
+    keyfile: str = ""
+    listener_plaintext: bool = True
+    allowed_hosts: tuple[str, ...] = ()
     #: The mount's address for programs on this machine, such as http://127.0.0.1:8888/suzent; None when alone.
     mount_url: str | None = None
+    #: Whether the mount's public URL is what most devices can use, as behind a Hub.
+    public_first: bool = field(default_factory=lambda: under_hub() or in_binder())
     #: False: a gateway of its own beside any other, over one database, as where files can't be locked.
     single: bool = True
     #: False: refuse to start with :class:`AlreadyRunningError` rather than be a guest.
@@ -63,6 +79,11 @@ class ServiceConfig:
 def under_hub() -> bool:
     """Tell whether this process was started by JupyterHub, where other people's programs share the machine."""
     return any(name in os.environ for name in ("JUPYTERHUB_API_TOKEN", "JUPYTERHUB_SERVICE_PREFIX"))
+
+
+def in_binder() -> bool:
+    """Tell whether this process was started by BinderHub, which sets ``BINDER_REPO_URL`` and its like."""
+    return any(name.startswith("BINDER_") for name in os.environ)
 
 
 class AlreadyRunningError(Exception):
@@ -89,6 +110,12 @@ class GatewayService:
         self._trust_loopback = False
         self._stopping = False
         self._token: KernelToken | None = None
+        self.addresses = AddressBook(self)
+        self.open_sockets = OpenSockets()
+        #: Under which names web pages may reach the listener.
+        self.host_names = HostNames()
+        #: The Jupyter mount as people reach it, "" while unknown.
+        self.public_url = ""
 
     @property
     def kernel_token(self) -> KernelToken:
@@ -105,9 +132,16 @@ class GatewayService:
     @property
     def gateway(self) -> Gateway:
         """The hub; ``stopping`` while there is none here."""
+        gateway = self.host.gateway
+        assert gateway is not None
+        return gateway
+
+    @property
+    def host(self) -> Host:
+        """What runs the gateway here; ``stopping`` while it does not."""
         if self._host is None or self._host.gateway is None:
             raise SuzentError("stopping", "The gateway is starting.")
-        return self._host.gateway
+        return self._host
 
     @property
     def guest(self) -> Guest | None:
@@ -120,6 +154,39 @@ class GatewayService:
         if self._guest is not None:
             return self._guest.facts.port
         return self._host.listener.port if self._host is not None and self._host.listener is not None else None
+
+    @property
+    def tls_port(self) -> int | None:
+        """The listener's TLS port, None without TLS or where a guest."""
+        return self.host.bound.tls_port if self._host is not None else None
+
+    @property
+    def pin(self) -> str:
+        """The pin of the TLS key; ``""`` without TLS, and where an authority vouches for the certificate."""
+        return self.host.bound.pin
+
+    @property
+    def tls(self) -> TlsPort | None:
+        """The TLS port, if there is to be one."""
+        return self.host.tls
+
+    @property
+    def discovery(self) -> Discovery:
+        """What finds other gateways, and lets them find this one."""
+        if self.host.discovery is None:
+            raise SuzentError("stopping", "The gateway is starting.")
+        return self.host.discovery
+
+    @property
+    def joining(self) -> Joining:
+        """This gateway as a node of others."""
+        assert self.host.joining is not None
+        return self.host.joining
+
+    def settings_changed(self) -> None:
+        """Follow a change of the settings."""
+        self.discovery.refresh()
+        self.joining.settings_changed()
 
     def check_running(self) -> None:
         """Refuse while the gateway is not there: ``stopping``."""
@@ -139,6 +206,8 @@ class GatewayService:
         """
         self._config, self._modules = config, modules
         self._token = KernelToken(config.account, config.org)
+        self.bad_tokens = BadTokens(config.limits)
+        self.host_names = HostNames(config.allowed_hosts)
         self._trust_loopback = config.trust_loopback == "auto" and not under_hub()
         if config.single:
             try:
@@ -171,7 +240,7 @@ class GatewayService:
 
     async def _stay(self) -> None:
         """Be a guest until the gateway is gone; then become it, or a guest of the next."""
-        for module in ("suzent_jupyter.gateway.gateway", "suzent_jupyter.server.application"):
+        for module in LOADED:
             await off_loop(import_module, module)  # to be quick then
         while self._guest is not None:
             guest = self._guest
@@ -285,27 +354,14 @@ class GatewayService:
         except OSError as error:
             log.warning("Terminals won't find this gateway by themselves: %s", error)
             self._runtime_file = None
+        else:
+            await off_loop(remove_dead_files)
 
     # -- what the gateway asks of us --
 
     async def tokenless_principal(self, request: HTTPServerRequest) -> Principal:
         """Return who a request without a token is on the listener; ``unauthorized`` if nobody we trust."""
         if self._trust_loopback and await is_trusted(request):
+            take_note(request)
             return Principal(Authority.FULL, self.gateway.account, self.gateway.org, "", "loopback")
         raise SuzentError("unauthorized", "This needs a token.")
-
-    def addresses(self) -> dict[str, Any]:
-        """Return the address fields of ``GET /nodes/config``: what is bound now, not what is wanted."""
-        from ..protocol.rest import Address
-
-        addresses = []
-        if self.port is not None:
-            url = f"ws://127.0.0.1:{self.port}/ws/node"
-            addresses.append(Address(label="This machine", host="127.0.0.1", gateway_url=url))
-        return {
-            "binding_active": self._host is not None and self._host.lan_bind and self.port is not None,
-            "port": self.port,
-            "addresses": addresses,
-            "lan_host": None,
-            "gateway_url": addresses[0].gateway_url if addresses else None,
-        }

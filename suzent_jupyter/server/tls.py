@@ -13,8 +13,6 @@ from .listener import Listener
 from .operator_certificate import OperatorCertificate
 
 if TYPE_CHECKING:
-    from tornado.web import Application
-
     from .service import GatewayService, ServiceConfig
 
 log = logging.getLogger("suzent_jupyter")
@@ -90,13 +88,13 @@ class TlsPort:
         """The pin for pairing links; ``""`` where an authority vouches for the certificate."""
         return self._certificate.pin() if self._open else ""
 
-    async def start(self, application: Application | None) -> None:
+    async def start(self, plain: Listener | None) -> None:
         """Serve. What goes wrong is one line in the log, and everything else works without TLS.
 
         Parameters
         ----------
-        application : tornado.web.Application, optional
-            The plain listener's, to be shared.
+        plain : Listener, optional
+            The one without TLS, which serves already.
         """
         try:
             await self._refresh()
@@ -115,7 +113,7 @@ class TlsPort:
                 "other program or set SuzentApp.tls_port. Everything else works."
             )
             return
-        self._listener.serve(application)
+        self._listener.serve(plain)
         self._open = True
         self._renewal = asyncio.create_task(self._stay_fresh())
         log.info("Devices join over TLS at wss://127.0.0.1:%d/ws/node", self._listener.port)
