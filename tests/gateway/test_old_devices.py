@@ -102,10 +102,10 @@ async def test_a_device_with_features_gets_more_than_1_mib(gateway: ThreadedGate
 
 @sync
 async def test_a_late_json_pong_is_no_sign_of_death(make_gateway: Any) -> None:
-    gateway: ThreadedGateway = make_gateway(limits={"ping_interval": 0.1, "ping_timeout": 0.1})
+    gateway: ThreadedGateway = make_gateway(limits={"ping_interval": 0.4, "ping_timeout": 0.4})
     async with StrictDevice(gateway.node_url, "Busy") as device, gateway.http() as http:
         await gateway.pair(device)
-        for _ in range(8):  # many intervals without one JSON pong; the WebSocket's own pongs go on
+        for _ in range(5):  # several intervals without one JSON pong; the WebSocket's own pongs go on
             await device.recv("ping")
         assert (await http.get("/nodes")).json()["count"] == 1
         before = (await http.get("/nodes/Busy")).json()["last_seen"]
