@@ -12,6 +12,8 @@ from .principals import Principal
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
+    from .store import Store
+
 
 @dataclass(frozen=True, slots=True)
 class KeptJoin:
@@ -44,7 +46,8 @@ class KeptJoin:
 class KeptJoins:
     """The table of them. Everything a person decides stands in the audit trail, in the same transaction."""
 
-    def __init__(self, audit: Audit) -> None:
+    def __init__(self, store: Store, audit: Audit) -> None:
+        self._store = store
         self._audit = audit
 
     async def load(self) -> list[KeptJoin]:
@@ -58,7 +61,7 @@ class KeptJoins:
             query = sa.select(schema.joins).order_by(schema.joins.c.added_at)
             return [KeptJoin(**row) for row in connection.execute(query).mappings()]
 
-        return await self._audit.run(work)
+        return await self._store.run(work)
 
     async def put(self, principal: Principal, join: KeptJoin) -> None:
         """Keep a join, or what it is now, as ``principal`` asked for it."""
@@ -80,7 +83,7 @@ class KeptJoins:
         await self._change(replace(join, wanted=False), True, row)
 
     async def _change(self, join: KeptJoin, keep: bool, row: Row) -> None:
-        def work(connection: sa.Connection) -> list[Row]:
+        def work(connection: sa.Connection) -> None:
             import sqlalchemy as sa
 
             from . import schema
@@ -90,6 +93,5 @@ class KeptJoins:
             connection.execute(sa.delete(table).where(this))
             if keep:
                 connection.execute(sa.insert(table).values(**asdict(join)))
-            return self._audit.insert(connection, [row])
 
-        self._audit.publish(await self._audit.run(work))
+        self._audit.publish(await self._audit.change([row], work))

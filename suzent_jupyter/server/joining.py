@@ -44,7 +44,7 @@ class Joining:
     def __init__(self, gateway: Gateway, own_address: OwnAddress) -> None:
         self._gateway = gateway
         self._own_address = own_address
-        self._kept = KeptJoins(gateway.audit)
+        self._kept = KeptJoins(gateway.store, gateway.audit)
         self._joins: Joins | None = None
         self._made = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()

@@ -8,10 +8,10 @@ import socket
 import ssl
 from typing import TYPE_CHECKING
 
-from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 if TYPE_CHECKING:
+    from .connections import GuardedServer
     from .service import GatewayService
 
 log = logging.getLogger("suzent_jupyter")
@@ -46,7 +46,7 @@ class Listener:
         #: Whether other machines reach it over IPv6 too.
         self.ipv6 = False
         self.port = 0
-        self._server: HTTPServer | None = None
+        self._server: GuardedServer | None = None
         self._sockets: list[socket.socket] = []
 
     def bind(self) -> None:
