@@ -639,7 +639,7 @@
         type: "connect", display_name: kept.name, platform: kind()[0], capabilities: declared(), device_token: kept.token,
         node_identity: kept.identity, features: ["cancel", "progress", "update"], description: "A web browser", tags: ["browser"]
       };
-      if (!kept.token && ticket()) hello.ticket = ticket();
+      if (ticket()) hello.ticket = ticket(); // beside a token too: the gateway may not know that one any more
       self.send(hello);
     };
     this.socket.onmessage = function (event) {
@@ -699,10 +699,8 @@
 
   Connection.prototype.connected = function (frame) {
     clearTimeout(this.patience);
-    if (isText(frame.device_token) && frame.device_token) {
-      keep({ token: frame.device_token });
-      dropTicket();
-    }
+    if (isText(frame.device_token) && frame.device_token) keep({ token: frame.device_token });
+    dropTicket();
     var limits = frame.limits || {};
     this.features = Array.isArray(frame.features) ? frame.features : [];
     this.calls = new Calls(this.send.bind(this), typeof limits.max_frame_bytes === "number" ? limits.max_frame_bytes : 16777216);
