@@ -213,7 +213,8 @@ async def test_a_reader_that_reads_nothing(make_counted: MakeCounted) -> None:
             assert peak - memory < 250 * MIB
             assert gateway.counts()["clients"] == 1  # dropped, not waited for
             slow.ws.transport.resume_reading()
-            assert (await slow.closed())[0] == 4008
+            # Its code stands behind megabytes; whoever takes seconds to get there finds the connection cut.
+            assert (await slow.closed(30))[0] in (4008, 1006)
         await freed(gateway, before)
         assert gateway.ask("rss") - memory < 150 * MIB
 
