@@ -267,7 +267,7 @@ class DeviceLink:
         self._open_session(device, device.display_name, capabilities, frame, token)
 
     def _wait_for_approval(self, name: str, capabilities: list[CapabilitySchema], frame: dict[str, Any]) -> None:
-        if self._late is not None:
+        if self._late is not None and self._ticket is None:
             raise self._late
         account = self._gateway.waiting_account
         if account is None and self._ticket is not None:

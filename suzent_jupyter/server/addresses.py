@@ -91,7 +91,7 @@ def places(bound: Bound, own: list[LocalAddress], public_url: str) -> list[Place
 
 
 def _on_network(bound: Bound, address: LocalAddress) -> Place | None:
-    if not bound.for_others or (":" in address.host and not bound.ipv6):
+    if not bound.for_others:
         return None
     host = in_url(address.host)
     plain = f"{host}:{bound.port}" if bound.port is not None and bound.plaintext_for_others else ""
@@ -121,24 +121,24 @@ class AddressBook:
     async def links(self, public_url: str, ticket: str) -> list[Address]:
         """Return every address with its pairing link, and its QR code where a phone could use it."""
         bound = self._service.host.bound
-        own = await self._own_addresses() if bound.for_others else []
+        own = await self._own_addresses(bound.ipv6) if bound.for_others else []
         return await asyncio.to_thread(
             _addresses, places(bound, own, public_url), ticket, self._service.gateway.identity
         )
 
-    async def _own_addresses(self) -> list[LocalAddress]:
+    async def _own_addresses(self, ipv6: bool) -> list[LocalAddress]:
         if time.monotonic() >= self._until:
             if self._looking is None:
-                self._looking = asyncio.create_task(self._look())
+                self._looking = asyncio.create_task(self._look(ipv6))
             # Another caller may wait for the same task: one that hangs up must not take it along.
             await asyncio.shield(self._looking)
         return self._own
 
-    async def _look(self) -> None:
+    async def _look(self, ipv6: bool) -> None:
         from ..discovery import reachable_addresses
 
         try:
-            self._own = await reachable_addresses()
+            self._own = await reachable_addresses(ipv6=ipv6)
         except Exception:
             log.exception("This machine's addresses can't be read")
             self._own = []

@@ -61,8 +61,7 @@ class Host:
         self.tls: TlsPort | None = None
         self.discovery: Discovery | None = None
         self.joining: Joining | None = None
-        #: Why devices can't join at the listener, "" while they can.
-        self.problem = ""
+        self._problem = ""
         self._lan_bind = False
         self._service = service
         self._config = config
@@ -152,7 +151,7 @@ class Host:
         if config.listener_enabled:
             self.gateway.started_with(node_lan_bind=self._lan_bind)
         elif config.settings.node_lan_bind:
-            self.problem = "The listener is off (SuzentApp.listener_enabled): devices join through Jupyter only."
+            self._problem = "The listener is off (SuzentApp.listener_enabled): devices join through Jupyter only."
         self.discovery.start()
         self.joining.begin()
         for warning in self.warnings:
@@ -188,6 +187,11 @@ class Host:
             ipv6=self.listener is not None and self.listener.ipv6,
             public_first=self._config.public_first,
         )
+
+    @property
+    def problem(self) -> str:
+        """Why devices can't join at a port that was asked for; ``""`` while they can."""
+        return " ".join(filter(None, (self._problem, self.tls.problem if self.tls is not None else "")))
 
     @property
     def warnings(self) -> list[str]:
@@ -229,12 +233,12 @@ class Host:
             listener.bind()
             self.listener = listener
         except OSError as error:
-            self.problem = (
+            self._problem = (
                 f"The gateway can't listen on port {config.listener_port}: {error.strerror or error}. "
                 "Devices can still join through the Jupyter server; "
                 "stop the other program or set SuzentApp.listener_port, then restart."
             )
-            log.error("%s", self.problem)
+            log.error("%s", self._problem)
 
     async def _bind_inherited(self, host: str, port: int) -> bool:
         loop = asyncio.get_running_loop()

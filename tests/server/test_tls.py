@@ -197,11 +197,11 @@ def test_the_plain_port_can_be_closed_to_the_network(
     shut = make_gateway(tls="auto", tls_port=0, settings=Settings(node_lan_bind=True), listener_plaintext=False)
     assert listens_on(shut.service.port) == {"127.0.0.1"}
     assert listens_on(shut.service.tls_port) == {"0.0.0.0"}
-    assert shut.service.addresses()["binding_active"] is True
+    assert shut.service.host.bound.for_others
     assert httpx.get(f"{shut.url}/nodes", headers=shut.headers).status_code == 200  # kernels use it
     assert caplog.text == ""
     none = make_gateway(settings=Settings(node_lan_bind=True), listener_plaintext=False)
-    assert none.service.addresses()["binding_active"] is False
+    assert not none.service.host.bound.for_others
     assert "No other device can join" in caplog.text
     local = make_gateway(tls="auto", tls_port=0)
     assert listens_on(local.service.tls_port) == {"127.0.0.1"}
