@@ -95,6 +95,8 @@ class Guest:
         SuzentError
             ``stopping`` when the gateway is gone.
         """
+        if self._http.is_closed:
+            raise gone()
         headers = onward(request.headers, caller, self.facts.secret)
         try:
             onwards = self._http.build_request(request.method or "GET", path, headers=headers, content=body)

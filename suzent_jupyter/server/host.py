@@ -222,8 +222,12 @@ class Host:
         self._lan_bind = config.settings.node_lan_bind and config.listener_enabled
         host = _address(lan=self._lan_bind and config.listener_plaintext)
         if inherited is not None:
-            if inherited != config.listener_port:
-                log.info("The gateway keeps port %d, which kernels and devices know.", inherited)
+            if inherited != config.listener_port or not config.listener_enabled:
+                log.warning(
+                    "The gateway keeps port %d, which kernels and devices know, instead of %s.",
+                    inherited,
+                    f"port {config.listener_port}" if config.listener_enabled else "no listener",
+                )
             if await self._bind_inherited(host, inherited):
                 return
             if not config.listener_enabled:

@@ -92,6 +92,9 @@ class Mount(RuleRouter):
 class StartingHandler(RequestHandler):
     """Asks whoever comes while the gateway starts or stops to try again."""
 
+    def check_xsrf_cookie(self) -> None:
+        """Ask everybody: nothing is done here, and who is asked to come again must not be told they are forbidden."""
+
     def prepare(self) -> None:
         """Answer."""
         error = SuzentError("stopping", "The gateway is starting or stopping.")
