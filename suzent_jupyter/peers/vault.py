@@ -1,4 +1,4 @@
-"""Where the tokens of joins are kept: by gateway, so that another name there needs no new approval."""
+"""Where the tokens and pins of joins are kept: by gateway, so that another name there needs no new approval."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ class JoinVault(TokenVault):
 
     def __init__(self, directory: Path, account: str, gateway_url: str) -> None:
         super().__init__(directory)
-        self._named = {"node": f"join:{account}:{gateway_url}", "identity": f"identity:gateway:{account}"}
+        self._named = {
+            "node": f"join:{account}:{gateway_url}",
+            "identity": f"identity:gateway:{account}",
+            "pin": f"pin:{account}:{gateway_url}",
+        }
 
     def get(self, key: str) -> str | None:
         """Return the text under ``key``, or None."""

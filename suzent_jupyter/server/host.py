@@ -62,6 +62,7 @@ class Host:
         self.discovery: Discovery | None = None
         self.joining: Joining | None = None
         self._problem = ""
+        self._naming: asyncio.Task[None] | None = None
         self._lan_bind = False
         self._service = service
         self._config = config
@@ -139,6 +140,7 @@ class Host:
         if wants_tls(config):
             self.tls = TlsPort(self._service, config, _address(lan=self._lan_bind))
             await self.tls.start(self.listener)
+            self._naming = asyncio.create_task(self._name_tls(self.tls))
         self.discovery = Discovery(
             config.settings,
             str(config.data_dir),
@@ -159,6 +161,8 @@ class Host:
 
     async def stop(self) -> None:
         """Stop listening, tell every device, close everything; guests learn of it last, when the lock is free."""
+        if self._naming is not None:
+            self._naming.cancel()
         servers = [server for server in (self.listener, self.tls, self._door) if server is not None]
         for server in servers:
             server.stop_listening()
@@ -202,11 +206,22 @@ class Host:
             return []
         bound = self.bound
         warning = exposure(bound.port if bound.plaintext_for_others else None, bound.tls_port)
-        return [warning] if warning is not None else []
+        # That nobody can join needs saying once.
+        return [warning] if warning is not None and (bound.for_others or not self.problem) else []
 
     @property
     def _plaintext_for_others(self) -> bool:
         return self._lan_bind and self._config.listener_plaintext and self.listener is not None
+
+    async def _name_tls(self, tls: TlsPort) -> None:
+        """Have the machine's name in the tailnet in the certificate too; to ask for it may take seconds."""
+        from ..discovery import reachable_addresses
+
+        try:
+            names = [each.host for each in await reachable_addresses() if each.kind == "tailscale"]
+            await tls.add_names(*names)
+        except Exception as error:
+            log.warning("The TLS certificate lacks this machine's names in the tailnet: %s", error)
 
     def _ports(self) -> set[int]:
         return {port for port in (self.bound.port, self.bound.tls_port) if port is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import stat
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -57,7 +58,7 @@ class HostFile:
 
     def write(self, facts: HostFacts) -> None:
         """Write the facts, whole or not at all."""
-        write_privately(self.path, asdict(facts))
+        write_privately(self.path, {**asdict(facts), "host": platform.node()})
 
     def remove(self) -> None:
         """Remove it."""

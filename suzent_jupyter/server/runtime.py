@@ -87,10 +87,10 @@ def remove_dead_files() -> None:
     """Remove what gateways of this machine left when they were killed: no process has their number now. Blocks."""
     import psutil
 
-    for path in Path(jupyter_runtime_dir()).glob("suzent-*.json"):
+    for path in Path(jupyter_runtime_dir()).glob("suzent*.json"):
         # Others look at the same files, and another gateway may tidy up as well.
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            number = re.fullmatch(r"suzent-([0-9]{1,10})\.json", path.name)
+            number = re.fullmatch(r"suzent(?:-|_host_)([0-9]{1,10})(?:_[0-9a-f]{8})?\.json", path.name)
             if number is None or path.is_symlink():
                 continue
             body = json.loads(path.read_bytes())

@@ -42,8 +42,9 @@ def exposure(plain_port: int | None, tls_port: int | None) -> str | None:
     """Return what the operator of a gateway bound for other devices should know about its ports, if anything."""
     if plain_port is not None:
         return (
-            f"Port {plain_port} is open to other machines over plain ws://, without encryption: whoever shares the network can read "
-            "along and take tokens. SuzentApp.tls='auto' adds TLS, listener_plaintext=False closes this port to them."
+            f"Port {plain_port} is open to other machines over plain ws://, without encryption: whoever shares the "
+            "network can read along and take tokens. SuzentApp.tls='auto' adds TLS, listener_plaintext=False closes "
+            "this port to them."
         )
     if tls_port is None:
         return "No other device can join: listener_plaintext is off, and there is no TLS port."

@@ -194,7 +194,7 @@ async def test_a_changed_binding_waits_for_the_restart_whatever_was_remembered(
     fixed.stop()
     # The store could not be read in time: what is bound counts, not what was wanted.
     with monkeypatch.context() as patch:
-        patch.setattr("suzent_jupyter.server.service.peek_setting", lambda *_: None)
+        patch.setattr("suzent_jupyter.server.host.peek_setting", lambda *_: None)
         late = make_gateway(tmp_path / "data")
     assert await state(late) == (True, False, True)
     late.stop()
