@@ -61,6 +61,7 @@ class ForwardHandler(JupyterRouteHandler):
         has_body = headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in headers
         path = (self.request.uri or "")[len(self._root) :]
         self._answer = asyncio.create_task(guest.send(self.request, path, caller, self._body() if has_body else None))
+        self._answer.add_done_callback(lambda answer: answer.cancelled() or answer.exception())
 
     async def _body(self) -> AsyncIterator[bytes]:
         while chunk := await self._chunks.get():
@@ -120,9 +121,11 @@ class ForwardHandler(JupyterRouteHandler):
     def on_connection_close(self) -> None:
         """Give up at the gateway what the caller no longer waits for."""
         self._gone = True
-        for task in (self._answer, self._relay):
+        for task in (self._relay, self._answer):
             if task is not None:
                 task.cancel()
+        if self._answer is not None:
+            self._answer.add_done_callback(_drop)
         super().on_connection_close()
         web.RequestHandler.on_connection_close(self)
 
@@ -137,6 +140,12 @@ class ForwardHandler(JupyterRouteHandler):
         super().clear_body_headers()
         if getattr(self, "_retry_after", False) and not self._headers_written:
             self.set_header("Retry-After", "1")
+
+
+def _drop(answer: asyncio.Task[httpx.Response]) -> None:
+    """Let go of an answer nobody waits for."""
+    if not answer.cancelled() and answer.exception() is None:
+        asyncio.ensure_future(answer.result().aclose())  # noqa: RUF006 - it only closes
 
 
 class ForwardSocketHandler(JupyterSocketHandler):

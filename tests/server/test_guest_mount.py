@@ -153,6 +153,7 @@ async def test_a_client_socket_and_its_close_code(pair: Pair) -> None:
         assert (await client.recv("result"))["result"] == {"x": "y" * 2**19}
         async with pair.mount.http() as http:
             await http.post(f"/nodes/devices/{waiting.node_id}/revoke")
+            await asyncio.gather(*waiting._tasks, return_exceptions=True)  # its socket is closed
             assert (await waiting.closed())[0] == 4003
             await http.post(f"/nodes/devices/{made['device_id']}/revoke")
         code, reason = await client.closed()
