@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from .service import GatewayService
 
 
-async def forwarded_caller(handler: Any, route: Route) -> ForwardedCaller:
+async def forwarded_caller(handler: Any, route: Route, root: str) -> ForwardedCaller:
     """Return who asks; ``unauthorized`` or ``forbidden`` as on the gateway's own mount."""
     kind, _ = await find_jupyter_caller(handler, route)
     request = handler.request
-    return ForwardedCaller(kind, peer_address(request), str(request.remote_ip or ""))
+    return ForwardedCaller(kind, peer_address(request), str(request.remote_ip or ""), request.protocol, root)
 
 
 @web.stream_request_body
@@ -50,7 +50,7 @@ class ForwardHandler(JupyterRouteHandler):
         try:
             route = self.route()
             self.service.check_running()
-            caller = await forwarded_caller(self, route)
+            caller = await forwarded_caller(self, route, self._root)
             guest = self.service.guest
             if guest is None:
                 raise gone()
@@ -159,7 +159,7 @@ class ForwardSocketHandler(JupyterSocketHandler):
     async def _prepare(self) -> None:
         self.check_upgrade()
         self.service.check_running()
-        self._caller = await forwarded_caller(self, self.socket_route)
+        self._caller = await forwarded_caller(self, self.socket_route, self._root)
 
     @allow_unauthenticated
     async def get(self, *_args: Any, **_kwargs: Any) -> None:

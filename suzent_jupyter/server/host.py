@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ..gateway.store import peek_setting
 from .door import Door
@@ -24,16 +24,6 @@ log = logging.getLogger("suzent_jupyter")
 
 _PORT_SECONDS = 4.0  # for the port of a gateway that has just gone
 _PORT_PAUSE = 0.05
-
-
-class Part(Protocol):
-    """Something that lives as long as the gateway does, such as discovery or a further listener."""
-
-    async def start(self) -> None:
-        """Start; what is raised is logged and harms nothing else."""
-
-    async def stop(self) -> None:
-        """Stop; likewise."""
 
 
 class Host:
@@ -53,8 +43,6 @@ class Host:
         self.gateway: Gateway | None = None
         self.listener: Listener | None = None
         self.lan_bind = False
-        #: What is started after the store is loaded, in this order, and stopped before anything else.
-        self.parts: list[Part] = []
         self._service = service
         self._config = config
         self._lock = lock
@@ -123,19 +111,10 @@ class Host:
             self._door.serve()
         await self._service.write_runtime_file()
         await loading
-        for part in self.parts:
-            try:
-                await part.start()
-            except Exception:
-                log.exception("A part of the gateway could not be started")
+        # Whatever lives as long as the gateway, and only in the server that is it, starts here and stops below.
 
     async def stop(self) -> None:
         """Stop listening, tell every device, close everything; guests learn of it last, when the lock is free."""
-        for part in reversed(self.parts):
-            try:
-                await part.stop()
-            except Exception:
-                log.exception("A part of the gateway could not be stopped")
         servers = [server for server in (self.listener, self._door) if server is not None]
         for server in servers:
             server.stop_listening()
