@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from .service import GatewayService
 
 
-async def forwarded_caller(handler: Any, route: Route) -> ForwardedCaller:
+async def forwarded_caller(handler: Any, route: Route, root: str) -> ForwardedCaller:
     """Return who asks; ``unauthorized`` or ``forbidden`` as on the gateway's own mount."""
     kind, _ = await find_jupyter_caller(handler, route)
     request = handler.request
-    return ForwardedCaller(kind, peer_address(request), str(request.remote_ip or ""))
+    return ForwardedCaller(kind, peer_address(request), str(request.remote_ip or ""), request.protocol, root)
 
 
 @web.stream_request_body
@@ -50,7 +50,7 @@ class ForwardHandler(JupyterRouteHandler):
         try:
             route = self.route()
             self.service.check_running()
-            caller = await forwarded_caller(self, route)
+            caller = await forwarded_caller(self, route, self._root)
             guest = self.service.guest
             if guest is None:
                 raise gone()
@@ -61,6 +61,7 @@ class ForwardHandler(JupyterRouteHandler):
         has_body = headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in headers
         path = (self.request.uri or "")[len(self._root) :]
         self._answer = asyncio.create_task(guest.send(self.request, path, caller, self._body() if has_body else None))
+        self._answer.add_done_callback(lambda answer: answer.cancelled() or answer.exception())
 
     async def _body(self) -> AsyncIterator[bytes]:
         while chunk := await self._chunks.get():
@@ -120,9 +121,11 @@ class ForwardHandler(JupyterRouteHandler):
     def on_connection_close(self) -> None:
         """Give up at the gateway what the caller no longer waits for."""
         self._gone = True
-        for task in (self._answer, self._relay):
+        for task in (self._relay, self._answer):
             if task is not None:
                 task.cancel()
+        if self._answer is not None:
+            self._answer.add_done_callback(_drop)
         super().on_connection_close()
         web.RequestHandler.on_connection_close(self)
 
@@ -139,6 +142,12 @@ class ForwardHandler(JupyterRouteHandler):
             self.set_header("Retry-After", "1")
 
 
+def _drop(answer: asyncio.Task[httpx.Response]) -> None:
+    """Let go of an answer nobody waits for."""
+    if not answer.cancelled() and answer.exception() is None:
+        asyncio.ensure_future(answer.result().aclose())  # noqa: RUF006 - it only closes
+
+
 class ForwardSocketHandler(JupyterSocketHandler):
     """Forwards a WebSocket: its handshake as it is, then its bytes."""
 
@@ -150,7 +159,7 @@ class ForwardSocketHandler(JupyterSocketHandler):
     async def _prepare(self) -> None:
         self.check_upgrade()
         self.service.check_running()
-        self._caller = await forwarded_caller(self, self.socket_route)
+        self._caller = await forwarded_caller(self, self.socket_route, self._root)
 
     @allow_unauthenticated
     async def get(self, *_args: Any, **_kwargs: Any) -> None:

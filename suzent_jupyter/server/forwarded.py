@@ -46,11 +46,17 @@ class ForwardedCaller:
         The address at the other end of the guest's socket; ``""`` for a Unix socket.
     remote : str
         The client's address by the guest's rules for proxies.
+    scheme : str
+        ``http`` or ``https``, by the same rules.
+    root : str
+        Where the guest is mounted, such as ``/user/ada/suzent``: what the request's path began with.
     """
 
     kind: Literal["user", "token", "nobody"]
     peer: str
     remote: str
+    scheme: str
+    root: str
 
     def encode(self) -> str:
         """Return the header's value."""

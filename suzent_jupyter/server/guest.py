@@ -18,6 +18,7 @@ from .forwarded import LINE_PATH, SECRET_HEADER, ForwardedCaller, onward, travel
 from .host_file import HostFacts
 
 _LINE_SECONDS = 10.0  # until the gateway answers; it may still be loading
+_LAST_WORDS_SECONDS = 1.0
 _HEAD_BYTES = 64 * 1024
 _CHUNK = 64 * 1024
 _ERROR_BYTES = 1024 * 1024
@@ -142,7 +143,7 @@ class Guest:
         return status, answer, body, stream
 
 
-async def splice(one: IOStream, other: IOStream) -> None:
+async def splice(client: IOStream, gateway: IOStream) -> None:
     """Pass bytes both ways, no faster than they are taken, until either side hangs up; then hang up on the other."""
 
     async def pump(source: IOStream, sink: IOStream) -> None:
@@ -150,14 +151,16 @@ async def splice(one: IOStream, other: IOStream) -> None:
             while True:
                 await sink.write(await source.read_bytes(_CHUNK, partial=True))
 
-    pumps = [asyncio.ensure_future(pump(one, other)), asyncio.ensure_future(pump(other, one))]
+    up, down = asyncio.ensure_future(pump(client, gateway)), asyncio.ensure_future(pump(gateway, client))
     try:
-        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([up, down], return_when=asyncio.FIRST_COMPLETED)
+        if not down.done() and not client.closed():
+            await asyncio.wait([down], timeout=_LAST_WORDS_SECONDS)  # the gateway may have said why it hung up
     finally:
-        for each in pumps:
+        for each in (up, down):
             each.cancel()
-        one.close()
-        other.close()
+        client.close()
+        gateway.close()
 
 
 def answer_headers(headers: Any) -> list[tuple[str, str]]:

@@ -214,7 +214,11 @@ class GatewayService:
                 self._lock = await off_loop(GatewayLock, config.data_dir)
             except NoLockError as error:
                 log.warning("Each server runs a gateway of its own: %s can't be locked (%s).", config.data_dir, error)
-        await self._settle(None)
+        try:
+            await self._settle(None)
+        except BaseException:
+            await self._give_up()
+            raise
         if self._guest is not None:
             self._watch = asyncio.create_task(self._stay())
 
@@ -251,8 +255,21 @@ class GatewayService:
             try:
                 await self._settle(guest.facts)
             except Exception:
-                log.exception("This server could not take the gateway's place")
+                log.exception("This server could not take the gateway's place and leaves it to others")
+                await self._give_up()
                 return
+
+    async def _give_up(self) -> None:
+        """Keep nothing that another server needs to be the gateway."""
+        host, self._host = self._host, None
+        try:
+            if host is not None:
+                await host.stop()
+        except Exception:
+            log.exception("The gateway did not stop cleanly")
+        finally:
+            if self._lock is not None:
+                self._lock.close()
 
     async def _settle(self, before: HostFacts | None) -> None:
         """Take the lock or find its holder; ``before`` is the gateway whose guest we were."""

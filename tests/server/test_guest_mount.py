@@ -153,6 +153,7 @@ async def test_a_client_socket_and_its_close_code(pair: Pair) -> None:
         assert (await client.recv("result"))["result"] == {"x": "y" * 2**19}
         async with pair.mount.http() as http:
             await http.post(f"/nodes/devices/{waiting.node_id}/revoke")
+            await asyncio.gather(*waiting._tasks, return_exceptions=True)  # its socket is closed
             assert (await waiting.closed())[0] == 4003
             await http.post(f"/nodes/devices/{made['device_id']}/revoke")
         code, reason = await client.closed()
@@ -209,7 +210,8 @@ async def test_behind_a_proxy_nobody_is_local(pair: Pair) -> None:
 @sync
 async def test_the_door_opens_to_the_secret_alone(pair: Pair) -> None:
     port, secret = pair.secret()
-    caller = json.dumps({"kind": "user", "peer": "127.0.0.1", "remote": "127.0.0.1"})
+    facts = {"peer": "127.0.0.1", "remote": "127.0.0.1", "scheme": "http", "root": "/suzent"}
+    caller = json.dumps({"kind": "user", **facts})
     door = f"http://127.0.0.1:{port}"
     names = ("X-Suzent-Guest", "X-Suzent-Caller")
     async with httpx.AsyncClient() as http:
@@ -219,7 +221,7 @@ async def test_the_door_opens_to_the_secret_alone(pair: Pair) -> None:
             {names[0]: "wrong", names[1]: caller},
             {names[0]: secret},
             {names[0]: secret, names[1]: "{}"},
-            {names[0]: secret, names[1]: '{"kind": "root", "peer": "", "remote": ""}'},
+            {names[0]: secret, names[1]: json.dumps({"kind": "root", **facts})},
             pair.host.headers,
         ):
             for path in ("/nodes", "/nodes/host-token", "/guest"):
