@@ -20,6 +20,7 @@ from ..protocol.wire import encode_ascii
 from .auth import find_token, principal_of_token
 from .forwarded import CALLER_HEADER, LINE_PATH, SECRET_HEADER, ForwardedCaller
 from .handlers import Caller, LargeBodyHandler
+from .public_url import mount_url
 from .routes import by_path
 from .sockets import SocketHandler
 
@@ -30,12 +31,18 @@ if TYPE_CHECKING:
 class DoorCaller(Caller):
     """Takes the guest's word for who asks."""
 
+    @property
+    def caller(self) -> ForwardedCaller:
+        """What the guest says."""
+        said: ForwardedCaller = self.request.suzent_caller  # type: ignore[attr-defined]
+        return said
+
     async def find_caller(self, least: Authority) -> None:
         """Set :attr:`principal`; refuse with ``unauthorized`` or ``forbidden``."""
         self.service.check_running()
         gateway = self.service.gateway
         await gateway.ready.wait()
-        caller: ForwardedCaller = self.request.suzent_caller  # type: ignore[attr-defined]
+        caller = self.caller
         if least is Authority.NONE:
             self.principal = NOBODY
         elif caller.kind == "user":
@@ -52,6 +59,15 @@ class DoorCaller(Caller):
 
 class DoorHandler(DoorCaller, LargeBodyHandler):
     """REST for guests."""
+
+    async def find_caller(self, least: Authority) -> None:
+        """Find out who asks, and where the guest's mount is for them."""
+        await super().find_caller(least)
+        self.mount_url = mount_url(self.request, self.caller.root)
+
+    async def may_write(self) -> bool:
+        """Whether the caller may also change things, as the guest found out."""
+        return self.caller.may_write
 
 
 class DoorSocketHandler(DoorCaller, SocketHandler):

@@ -14,7 +14,7 @@ from ..protocol.errors import SuzentError
 from .auth import peer_address
 from .forwarded import ForwardedCaller
 from .guest import answer_headers, gone, splice
-from .jupyter import JupyterRouteHandler, JupyterSocketHandler, find_jupyter_caller
+from .jupyter import JupyterRouteHandler, JupyterSocketHandler, find_jupyter_caller, user_may_write
 from .routes import Route
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 async def forwarded_caller(handler: Any, route: Route, root: str) -> ForwardedCaller:
     """Return who asks; ``unauthorized`` or ``forbidden`` as on the gateway's own mount."""
     kind, _ = await find_jupyter_caller(handler, route)
+    may_write = kind != "user" or await user_may_write(handler)
     request = handler.request
-    return ForwardedCaller(kind, peer_address(request), str(request.remote_ip or ""), request.protocol, root)
+    return ForwardedCaller(kind, peer_address(request), str(request.remote_ip or ""), request.protocol, root, may_write)
 
 
 @web.stream_request_body
@@ -129,18 +130,6 @@ class ForwardHandler(JupyterRouteHandler):
         super().on_connection_close()
         web.RequestHandler.on_connection_close(self)
 
-    def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
-        """Answer with an error body; ask to come again where the next gateway is on its way."""
-        error = kwargs.get("exc_info", (None, None, None))[1]
-        self._retry_after = isinstance(error, SuzentError) and error.code == "stopping"
-        super().send_error(status_code, **kwargs)
-
-    def clear_body_headers(self) -> None:
-        """Drop what a half-made answer has set."""
-        super().clear_body_headers()
-        if getattr(self, "_retry_after", False) and not self._headers_written:
-            self.set_header("Retry-After", "1")
-
 
 def _drop(answer: asyncio.Task[httpx.Response]) -> None:
     """Let go of an answer nobody waits for."""
@@ -166,7 +155,7 @@ class ForwardSocketHandler(JupyterSocketHandler):
         """Answer the handshake with the gateway's answer."""
         origin = self.request.headers.get("Origin")
         if origin is not None and not self.check_origin(origin):
-            raise SuzentError("forbidden_origin", "Cross origin websockets are not allowed.")
+            raise SuzentError("forbidden", "Cross origin websockets are not allowed.")
         guest = self.service.guest
         if guest is None:
             raise gone()

@@ -50,6 +50,8 @@ class ForwardedCaller:
         ``http`` or ``https``, by the same rules.
     root : str
         Where the guest is mounted, such as ``/user/ada/suzent``: what the request's path began with.
+    may_write : bool
+        Whether the caller may also change things.
     """
 
     kind: Literal["user", "token", "nobody"]
@@ -57,6 +59,7 @@ class ForwardedCaller:
     remote: str
     scheme: str
     root: str
+    may_write: bool
 
     def encode(self) -> str:
         """Return the header's value."""

@@ -78,6 +78,13 @@ async def jupyter_principal(handler: Any, service: GatewayService, route: Route)
     return principal
 
 
+async def user_may_write(handler: Any) -> bool:
+    """Ask the authorizer whether the user of an authorised request may also change things."""
+    return bool(
+        await ensure_async(handler.authorizer.is_authorized(handler, handler.current_user, "write", AUTH_RESOURCE))
+    )
+
+
 class JupyterRouteHandler(RouteHandler, JupyterHandler):
     """REST on the Jupyter mount. :meth:`prepare` authenticates every method, hence the decorator on each."""
 
@@ -99,9 +106,7 @@ class JupyterRouteHandler(RouteHandler, JupyterHandler):
 
     async def may_write(self) -> bool:
         """Whether the caller may change things: a token of full authority may, a user if the authorizer says so."""
-        if self.principal.actor != "user":
-            return True
-        return bool(await ensure_async(self.authorizer.is_authorized(self, self.current_user, "write", AUTH_RESOURCE)))
+        return self.principal.actor != "user" or await user_may_write(self)
 
     @allow_unauthenticated
     async def get(self, **path: str) -> None:

@@ -10,6 +10,8 @@ from urllib.parse import quote, urlsplit
 from .auth import find_token, is_loopback
 
 if TYPE_CHECKING:
+    from tornado.httputil import HTTPServerRequest
+
     from .service import GatewayService
 
 # A host name, an IPv4 address or an IPv6 one in brackets, with a port or without (RFC 3986 section 3.2.2).
@@ -21,12 +23,16 @@ def public_url(handler: Any) -> str:
 
     Scheme and host are those of Jupyter: forwarded headers count only with ``ServerApp.trust_xheaders``.
     """
-    request = handler.request
+    return mount_url(handler.request, f"{handler.settings.get('base_url', '/')}suzent")
+
+
+def mount_url(request: HTTPServerRequest, root: str) -> str:
+    """Return the same of a mount at ``root``, such as ``/user/ada/suzent``."""
     host = request.host or ""
     if request.protocol not in ("http", "https") or not _HOST.fullmatch(host):
         return ""
-    base = quote(handler.settings.get("base_url", "/"), safe="/%@:+~!$&'(),;=")
-    return f"{request.protocol}://{host}{base}suzent"
+    path = quote(root, safe="/%@:+~!$&'(),;=")
+    return f"{request.protocol}://{host}{path}"
 
 
 def is_local(url: str) -> bool:
