@@ -110,7 +110,7 @@ class Host:
         if self._door is not None:
             self._door.serve()
         await self._service.write_runtime_file()
-        await loading
+        await asyncio.shield(loading)  # a stop while it still loads lets the store finish
         # Whatever lives as long as the gateway, and only in the server that is it, starts here and stops below.
 
     async def stop(self) -> None:
