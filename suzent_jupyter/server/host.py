@@ -149,7 +149,7 @@ class Host:
             lan=self._lan_bind,
             ipv6=self.listener is not None and self.listener.ipv6,
         )
-        await loading
+        await asyncio.shield(loading)  # a stop while it still loads lets the store finish
         if config.listener_enabled:
             self.gateway.started_with(node_lan_bind=self._lan_bind)
         elif config.settings.node_lan_bind:

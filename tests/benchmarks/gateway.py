@@ -73,7 +73,7 @@ async def main(data_dir: Path, **limits: float) -> None:
 
 
 def counts(service: GatewayService) -> dict[str, int]:
-    hub, server = service.gateway, service._listener._server  # type: ignore[union-attr]
+    hub, server = service.gateway, service.host.listener._server  # type: ignore[union-attr]
     return {
         "connections": len(server._connections),  # type: ignore[union-attr]
         "strangers": len(server.strangers),  # type: ignore[union-attr]
