@@ -15,6 +15,7 @@ from support.waiting import wait_for
 
 from suzent_jupyter.kernel import Gateway, NoGateway, Untrusted, connect
 from suzent_jupyter.kernel.errors import Unreachable
+from suzent_jupyter.kernel.wire import Invoke
 from suzent_jupyter.node.vault import TokenVault
 
 
@@ -73,7 +74,7 @@ async def test_the_token_never_reaches_another_key(tmp_path: Path) -> None:
                 with pytest.raises(Untrusted, match="another key"):
                     gateway.post("/nodes/host-token")
                 with pytest.raises(Untrusted, match="another key"):
-                    gateway._channel.call("n", "c", {}, 5, None, None, None)
+                    gateway._channel.call(Invoke("n", "c", {}, 5), None)
 
         await asyncio.to_thread(ask)
         assert other.connections >= 1
