@@ -37,7 +37,7 @@ def peer_address(request: HTTPServerRequest) -> str:
 
     Of a request that a guest forwards: at the other end of the guest's.
     """
-    forwarded: str | None = getattr(request, "suzent_peer", None)  # set by the door alone, see :mod:`.door`
+    forwarded: str | None = getattr(request, "suzent_peer", None)  # set by the door alone, see :mod:`.single.door`
     if forwarded is not None:
         return forwarded
     address = getattr(getattr(request.connection, "context", None), "address", None)

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 from ..gateway.store import peek_setting
 from .addresses import Bound
-from .door import Door
-from .host_file import HostFacts, HostFile
-from .listener import Listener
-from .lock import GatewayLock
+from .listener.server import Listener
 from .off_loop import off_loop
+from .single.door import Door
+from .single.host_file import HostFacts, HostFile
+from .single.lock import GatewayLock
 
 if TYPE_CHECKING:
     from ..discovery import Discovery
     from ..gateway import Gateway
     from .joining import Joining
     from .service import GatewayService, ServiceConfig
-    from .tls import TlsPort
+    from .tls.port import TlsPort
 
 log = logging.getLogger("suzent_jupyter")
 
@@ -33,8 +33,8 @@ LOADED = (
     "suzent_jupyter.gateway.gateway",
     "suzent_jupyter.discovery",
     "suzent_jupyter.server.joining",
-    "suzent_jupyter.server.tls",
-    "suzent_jupyter.server.application",
+    "suzent_jupyter.server.tls.port",
+    "suzent_jupyter.server.listener.application",
 )
 
 
@@ -105,7 +105,7 @@ class Host:
             log.warning("Other servers of this user won't find this gateway and run their own: %s", error)
 
     def _publish(self, lock: GatewayLock, facts: HostFacts) -> None:
-        from .lock import this_machine
+        from .single.lock import this_machine
 
         self._file.write(facts)
         lock.write_note({"pid": os.getpid(), "machine": this_machine(), "file": str(self._file.path)})
@@ -119,7 +119,7 @@ class Host:
         from ..gateway.gateway import Gateway
         from .joining import Joining
         from .own_address import OwnAddress
-        from .tls import TlsPort, wants_tls
+        from .tls.port import TlsPort, wants_tls
 
         self.gateway = Gateway(
             config.data_dir,
@@ -200,7 +200,7 @@ class Host:
     @property
     def warnings(self) -> list[str]:
         """What the operator should know, a sentence each."""
-        from .tls import exposure
+        from .tls.port import exposure
 
         if not self._lan_bind:
             return []

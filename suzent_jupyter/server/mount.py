@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: The module of the handlers; it brings everything with it and is loaded off the event loop.
 HANDLERS = "suzent_jupyter.server.jupyter"
-FORWARDERS = "suzent_jupyter.server.forward"
+FORWARDERS = "suzent_jupyter.server.single.forward"
 
 
 class Mount(RuleRouter):
@@ -62,7 +62,7 @@ class Mount(RuleRouter):
         return self._rules_of(JupyterRouteHandler, JupyterSocketHandler, {})
 
     def _forwarding(self) -> list[Rule]:
-        from .forward import ForwardHandler, ForwardSocketHandler
+        from .single.forward import ForwardHandler, ForwardSocketHandler
 
         return self._rules_of(ForwardHandler, ForwardSocketHandler, {"root": self._plain_root})
 

@@ -23,22 +23,22 @@ from .addresses import AddressBook
 from .attempts import BadTokens
 from .auth import KernelToken, take_note
 from .host import LOADED, Host
-from .host_file import HostFacts, read_host_file
-from .hosts import HostNames
-from .lock import GatewayLock, NoLockError, this_machine
-from .loopback import is_trusted
+from .listener.hosts import HostNames
+from .listener.loopback import is_trusted
 from .off_loop import off_loop
 from .open_sockets import OpenSockets
 from .runtime import KernelEnvironment, RuntimeFile, remove_dead_files
+from .single.host_file import HostFacts, read_host_file
+from .single.lock import GatewayLock, NoLockError, this_machine
 
 if TYPE_CHECKING:
     from tornado.httputil import HTTPServerRequest
 
     from ..discovery import Discovery
     from ..gateway import Gateway
-    from .guest import Guest
     from .joining import Joining
-    from .tls import TlsPort
+    from .single.guest import Guest
+    from .tls.port import TlsPort
 
 log = logging.getLogger("suzent_jupyter")
 
@@ -327,9 +327,9 @@ class GatewayService:
         if self._config.may_be_guest:
             self._token = KernelToken(self._config.account, self._config.org, facts.token)
             self._set_environment(facts.url or self._config.mount_url)
-        for module in ("suzent_jupyter.server.guest", *self._modules):
+        for module in ("suzent_jupyter.server.single.guest", *self._modules):
             await off_loop(import_module, module)
-        from .guest import Guest
+        from .single.guest import Guest
 
         guest = await Guest.connect(facts)
         if guest is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
-from ..hosts import host_name
+from ..listener.hosts import host_name
 
 _FIXED = {
     "X-Content-Type-Options": "nosniff",

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from tornado.netutil import bind_sockets
 
 if TYPE_CHECKING:
+    from ..service import GatewayService
     from .connections import GuardedServer
-    from .service import GatewayService
 
 log = logging.getLogger("suzent_jupyter")
 

@@ -7,7 +7,7 @@ import logging
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..protocol.pin import pin_of
+from ...protocol.pin import pin_of
 from .certificate import CertificateError
 
 log = logging.getLogger("suzent_jupyter")

@@ -23,8 +23,8 @@ from support.waiting import wait_for
 
 from suzent_jupyter.gateway.settings import Settings
 from suzent_jupyter.protocol.pin import pin_of, pinned_context
-from suzent_jupyter.server import tls
-from suzent_jupyter.server.certificate import OwnCertificate
+from suzent_jupyter.server.tls import port as tls_port
+from suzent_jupyter.server.tls.certificate import OwnCertificate
 
 MakeGateway = Callable[..., ThreadedGateway]
 
@@ -100,7 +100,7 @@ def test_the_pin_outlives_the_server_and_the_certificate(make_gateway: MakeGatew
 def test_a_running_server_renews_by_itself(
     make_gateway: MakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tls, "CHECK_SECONDS", 0.02)
+    monkeypatch.setattr(tls_port, "CHECK_SECONDS", 0.02)
     loops = set()
     original = OwnCertificate.ensure
 

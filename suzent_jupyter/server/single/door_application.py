@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 from tornado.httputil import HTTPServerRequest
 from tornado.web import Application, RequestHandler
 
-from ..gateway import Authority, Principal
-from ..gateway.principals import NOBODY
-from ..protocol.errors import SuzentError
-from ..protocol.wire import encode_ascii
-from .auth import find_token, principal_of_token
+from ...gateway import Authority, Principal
+from ...gateway.principals import NOBODY
+from ...protocol.errors import SuzentError
+from ...protocol.wire import encode_ascii
+from ..auth import find_token, principal_of_token
+from ..handlers import Caller, LargeBodyHandler
+from ..public_url import mount_url
+from ..routes import by_path
+from ..sockets import SocketHandler
 from .forwarded import CALLER_HEADER, LINE_PATH, SECRET_HEADER, ForwardedCaller
-from .handlers import Caller, LargeBodyHandler
-from .public_url import mount_url
-from .routes import by_path
-from .sockets import SocketHandler
 
 if TYPE_CHECKING:
-    from .service import GatewayService
+    from ..service import GatewayService
 
 
 class DoorCaller(Caller):

@@ -12,7 +12,7 @@ from typing import Any
 
 from jupyter_core.paths import jupyter_runtime_dir
 
-from .runtime import write_privately
+from ..runtime import write_privately
 
 _LARGEST = 65536
 

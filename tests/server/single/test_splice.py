@@ -9,7 +9,7 @@ import pytest
 from support.running import sync, until
 from tornado.iostream import IOStream
 
-from suzent_jupyter.server.guest import splice
+from suzent_jupyter.server.single.guest import splice
 
 
 def ends() -> tuple[IOStream, socket.socket]:

@@ -13,7 +13,7 @@ from support.calls import error_of
 from support.gateways import ThreadedGateway
 from support.running import sync
 
-from suzent_jupyter.server.loopback import same_user
+from suzent_jupyter.server.listener.loopback import same_user
 
 MakeGateway = Callable[..., ThreadedGateway]
 

@@ -10,17 +10,17 @@ from jupyter_server.auth.decorator import allow_unauthenticated
 from tornado import web
 from tornado.iostream import StreamClosedError
 
-from ..protocol.errors import SuzentError
-from .auth import peer_address
+from ...protocol.errors import SuzentError
+from ..auth import peer_address
+from ..jupyter import JupyterRouteHandler, JupyterSocketHandler, find_jupyter_caller, user_may_write
+from ..routes import Route
 from .forwarded import ForwardedCaller
 from .guest import answer_headers, gone, splice
-from .jupyter import JupyterRouteHandler, JupyterSocketHandler, find_jupyter_caller, user_may_write
-from .routes import Route
 
 if TYPE_CHECKING:
     import httpx
 
-    from .service import GatewayService
+    from ..service import GatewayService
 
 
 async def forwarded_caller(handler: Any, route: Route, root: str) -> ForwardedCaller:

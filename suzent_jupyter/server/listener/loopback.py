@@ -15,7 +15,7 @@ from typing import Any
 
 from tornado.httputil import HTTPServerRequest
 
-from .auth import has_browser_headers, has_forwarding_headers, is_loopback, peer_address
+from ..auth import has_browser_headers, has_forwarding_headers, is_loopback, peer_address
 
 
 async def is_trusted(request: HTTPServerRequest) -> bool:

@@ -8,12 +8,12 @@ import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
+from ..listener.server import Listener
 from .certificate import CertificateError, OwnCertificate
-from .listener import Listener
 from .operator_certificate import OperatorCertificate
 
 if TYPE_CHECKING:
-    from .service import GatewayService, ServiceConfig
+    from ..service import GatewayService, ServiceConfig
 
 log = logging.getLogger("suzent_jupyter")
 

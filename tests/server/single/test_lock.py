@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from support.waiting import wait_for
 
-from suzent_jupyter.server.lock import GatewayLock, NoLockError
+from suzent_jupyter.server.single.lock import GatewayLock, NoLockError
 
 HOLD = """
 import sys
 from pathlib import Path
-from suzent_jupyter.server.lock import GatewayLock
+from suzent_jupyter.server.single.lock import GatewayLock
 lock = GatewayLock(Path(sys.argv[1]))
 print(lock.take(), flush=True)
 if len(sys.argv) > 2:

@@ -12,7 +12,7 @@ import re
 import socket
 from collections.abc import Iterable
 
-from ..protocol.errors import SuzentError
+from ...protocol.errors import SuzentError
 
 # RFC 3986 host and port, without user names, escapes and zones: what a browser sends.
 _HOST = re.compile(

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from tornado.web import Application
 
-from ..protocol.errors import SuzentError
-from .auth import find_token
-from .endpoints import invoke
-from .handlers import LargeBodyHandler, NoRouteHandler, RouteHandler, needs_stream
-from .routes import by_path
+from ...protocol.errors import SuzentError
+from ..auth import find_token
+from ..endpoints import invoke
+from ..handlers import LargeBodyHandler, NoRouteHandler, RouteHandler, needs_stream
+from ..routes import by_path
+from ..sockets import SocketHandler
 from .shortcut import InvokeDelegate
-from .sockets import SocketHandler
 
 if TYPE_CHECKING:
-    from .service import GatewayService
+    from ..service import GatewayService
 
 
 class ListenerApplication(Application):

@@ -19,7 +19,7 @@ from support.gateways import Addresses, JupyterServer
 from support.waiting import wait_for
 
 from suzent_jupyter.node import Backoff, NodeHost, TokenVault, capability
-from suzent_jupyter.server.lock import GatewayLock
+from suzent_jupyter.server.single.lock import GatewayLock
 
 TAKEOVER_SECONDS = 5.0
 

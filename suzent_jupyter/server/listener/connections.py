@@ -18,8 +18,8 @@ from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPConnection, HTTPMessageDelegate
 from tornado.iostream import IOStream
 
-from ..protocol.limits import Limits
-from .auth import is_loopback
+from ...protocol.limits import Limits
+from ..auth import is_loopback
 
 log = logging.getLogger("suzent_jupyter")
 

@@ -13,7 +13,7 @@ import httpx
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, parse_response_start_line
 from tornado.iostream import IOStream, StreamClosedError
 
-from ..protocol.errors import SuzentError
+from ...protocol.errors import SuzentError
 from .forwarded import LINE_PATH, SECRET_HEADER, ForwardedCaller, onward, travels_back
 from .host_file import HostFacts
 

@@ -20,17 +20,17 @@ from tornado.httputil import (
     format_timestamp,
 )
 
-from ..gateway import Authority
-from ..gateway.calls import Outcome
-from ..gateway.clients import submit_call
-from ..gateway.failures import internal
-from ..gateway.turns import LARGE_BYTES
-from ..protocol.errors import SuzentError
-from ..protocol.wire import decode_call, encode_ascii
-from .auth import principal_of_token
+from ...gateway import Authority
+from ...gateway.calls import Outcome
+from ...gateway.clients import submit_call
+from ...gateway.failures import internal
+from ...gateway.turns import LARGE_BYTES
+from ...protocol.errors import SuzentError
+from ...protocol.wire import decode_call, encode_ascii
+from ..auth import principal_of_token
 
 if TYPE_CHECKING:
-    from .service import GatewayService
+    from ..service import GatewayService
 
 _LARGE = 16 * 1024
 

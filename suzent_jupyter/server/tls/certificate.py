@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..protocol.pin import pin_of_key
+from ...protocol.pin import pin_of_key
 
 if TYPE_CHECKING:
     from cryptography import x509

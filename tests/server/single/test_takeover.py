@@ -17,7 +17,7 @@ from support.gateways import ThreadedGateway
 from support.running import sync, until
 from support.waiting import wait_for
 
-from suzent_jupyter.server import lock
+from suzent_jupyter.server.single import lock
 
 MakeGateway = Callable[..., ThreadedGateway]
 

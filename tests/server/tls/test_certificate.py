@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from support.tls import make_certificate
 
 from suzent_jupyter.protocol.pin import pin_of
-from suzent_jupyter.server import certificate as module
-from suzent_jupyter.server.certificate import CertificateError, OwnCertificate
-from suzent_jupyter.server.operator_certificate import OperatorCertificate
-from suzent_jupyter.server.tls import server_context
+from suzent_jupyter.server.tls import certificate as module
+from suzent_jupyter.server.tls.certificate import CertificateError, OwnCertificate
+from suzent_jupyter.server.tls.operator_certificate import OperatorCertificate
+from suzent_jupyter.server.tls.port import server_context
 
 
 def made(directory: Path, *names: str) -> OwnCertificate:

@@ -10,7 +10,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 if TYPE_CHECKING:
-    from .service import GatewayService
+    from ..service import GatewayService
 
 _HEADER_BYTES = 128 * 1024  # what a Jupyter server takes, and ours
 _REFUSED_BODY = 256 * 1024 * 1024
