@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 SERVICE_TYPE = "_suzent-node._tcp.local."
 NODE_PATH = "/ws/node"
 AUTH_MODE = "approve"
-PORT = 25314
 
 
 @dataclass(frozen=True, slots=True)

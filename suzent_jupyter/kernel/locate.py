@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from ..protocol.address import is_loopback_host
 from ..protocol.pairing_link import PairingLink
 from ..protocol.tls_trouble import tls_trouble
 from .errors import NoGateway, Unauthorized, Unreachable, Untrusted
@@ -26,7 +27,6 @@ _FORGET = (
     "Start it, or name another: `%suzent use URL --token T`. To use the running one, forget this address: "
     f"`unset {_ENVIRONMENT}` in a terminal, `del os.environ['{_ENVIRONMENT}']` in Python."
 )
-_LOOPBACK = ("localhost", "::1")
 
 
 class Secret:
@@ -94,8 +94,7 @@ class Target:
     @property
     def is_loopback(self) -> bool:
         """Whether the gateway runs on this machine, where no proxy may come between."""
-        host = urlsplit(self.url).hostname or ""
-        return host in _LOOPBACK or host.startswith("127.")
+        return is_loopback_host(urlsplit(self.url).hostname or "")
 
 
 def parse_url(url: str, token: Secret | None, source: str) -> Target:

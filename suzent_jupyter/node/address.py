@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from urllib.parse import urlsplit, urlunsplit
 
+from ..protocol.address import DEFAULT_PORT, in_url, is_loopback_host
 from ..protocol.pairing_link import PairingLink
 
-DEFAULT_PORT = 25314
 DEFAULT_ADDRESS = f"127.0.0.1:{DEFAULT_PORT}"
 _PATH = "/ws/node"
 _SCHEMES = {"ws": "ws", "http": "ws", "wss": "wss", "https": "wss"}
@@ -60,7 +60,7 @@ def socket_url(address: str | None = None) -> str:
     path = parts.path.rstrip("/")
     if not path.endswith(_PATH):
         path += _PATH
-    netloc = f"[{host}]" if ":" in host else host
+    netloc = in_url(host)
     return urlunsplit((scheme, f"{netloc}:{port}" if port else netloc, path, parts.query, ""))
 
 
@@ -73,5 +73,4 @@ def _no_address(text: str) -> ValueError:
 
 def is_loopback(url: str) -> bool:
     """Tell whether ``url`` names this machine, where a proxy has no business."""
-    host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    return is_loopback_host(urlsplit(url).hostname or "")

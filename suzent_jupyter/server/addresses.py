@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ..protocol.address import in_url
 from ..protocol.pairing_link import PairingLink
 from .public_url import is_local
 from .qr import qr_data_uri
@@ -102,11 +103,6 @@ def _on_network(bound: Bound, address: LocalAddress) -> Place | None:
     socket_url = f"ws://{plain}/ws/node" if plain else f"wss://{secure}/ws/node"
     base_url = f"https://{secure}" if secure else f"http://{plain}"
     return Place(address.label, address.kind, host, socket_url, base_url, bound.pin if secure else "")
-
-
-def in_url(host: str) -> str:
-    """Return a host as it stands in a URL: IPv6 in brackets (RFC 3986 section 3.2.2)."""
-    return f"[{host}]" if ":" in host else host
 
 
 class AddressBook:

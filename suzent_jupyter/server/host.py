@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from ..gateway.store import peek_setting
 from .addresses import Bound
 from .listener.server import Listener
-from .off_loop import off_loop
 from .single.door import Door
 from .single.host_file import HostFacts, HostFile
 from .single.lock import GatewayLock
@@ -100,7 +99,7 @@ class Host:
             org=self._config.org,
         )
         try:
-            await off_loop(self._publish, self._lock, facts)
+            await asyncio.to_thread(self._publish, self._lock, facts)
         except OSError as error:
             log.warning("Other servers of this user won't find this gateway and run their own: %s", error)
 
@@ -114,7 +113,7 @@ class Host:
         """Load what takes long, off the event loop, and answer."""
         config = self._config
         for module in (*LOADED, *modules):
-            await off_loop(import_module, module)
+            await asyncio.to_thread(import_module, module)
         from ..discovery import Discovery
         from ..gateway.gateway import Gateway
         from .joining import Joining
@@ -175,7 +174,7 @@ class Host:
             await server.close()
         if self._lock is not None:
             with contextlib.suppress(OSError):
-                await off_loop(self._file.remove)
+                await asyncio.to_thread(self._file.remove)
 
     # -- what is true of it now --
 
@@ -231,7 +230,7 @@ class Host:
     async def _bind_listener(self, inherited: int | None) -> None:
         config = self._config
         if "node_lan_bind" not in config.settings.fixed:
-            remembered = await off_loop(peek_setting, config.data_dir, "node_lan_bind")
+            remembered = await asyncio.to_thread(peek_setting, config.data_dir, "node_lan_bind")
             if isinstance(remembered, bool):
                 config.settings.node_lan_bind = remembered
         self._lan_bind = config.settings.node_lan_bind and config.listener_enabled

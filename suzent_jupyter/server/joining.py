@@ -204,7 +204,7 @@ class Joining:
         """Return the joins; what they need is loaded off the event loop when they are first asked for."""
         async with self._made:
             if self._joins is None:
-                await asyncio.get_running_loop().run_in_executor(None, import_module, "suzent_jupyter.peers.joins")
+                await asyncio.to_thread(import_module, "suzent_jupyter.peers.joins")
                 from ..peers.joins import Joins
 
                 self._joins = Joins(

@@ -29,7 +29,7 @@ async def is_trusted(request: HTTPServerRequest) -> bool:
     context: Any = getattr(request.connection, "context", None)
     known: bool | None = getattr(context, "suzent_same_user", None)
     if known is None:
-        known = await asyncio.get_running_loop().run_in_executor(None, same_user, context.address)
+        known = await asyncio.to_thread(same_user, context.address)
         context.suzent_same_user = known  # the socket keeps its owner, so once a connection is enough
     return known
 

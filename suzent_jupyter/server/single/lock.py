@@ -11,14 +11,11 @@ import errno
 import json
 import os
 import platform
-import sys
 import weakref
 from pathlib import Path
 from typing import Any
 
-_FAR = 1 << 30  # Windows locks bytes, and a locked byte can't be read: lock one that isn't there
-_MEMBERS = 1 << 16
-_TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
+from ..._file_locks import SHARES, share_lock, try_lock, unlock
 
 
 class NoLockError(Exception):
@@ -67,7 +64,7 @@ class GatewayLock:
         if not _try_lock(self._lock):
             return False
         if not self._member and not self._nobody_else():
-            _unlock(self._lock)
+            unlock(self._lock)
             return False
         self._held = True
         self.write_note({})
@@ -82,7 +79,7 @@ class GatewayLock:
     def join(self) -> None:
         """Be one of those who belong together."""
         self._member = True
-        _share(self._members)
+        share_lock(self._members)
 
     def write_note(self, note: dict[str, Any]) -> None:
         """Leave a note for those who find the lock taken. The holder's; no secrets: the file may be copied."""
@@ -109,9 +106,9 @@ class GatewayLock:
             os.close(self._members)
 
     def _nobody_else(self) -> bool:
-        if not _try_lock(self._members, _MEMBERS):
+        if not _try_lock(self._members, SHARES):
             return False
-        _unlock(self._members, _MEMBERS)
+        unlock(self._members, SHARES)
         return True
 
 
@@ -134,46 +131,9 @@ def _open(path: Path) -> int:
 
 def _try_lock(handle: int, count: int = 1) -> bool:
     try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            os.lseek(handle, _FAR, os.SEEK_SET)
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, count)
-        else:
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return try_lock(handle, count)
     except OSError as error:
-        if error.errno in _TAKEN:
-            return False
         raise NoLockError(error.strerror or str(error)) from error
-    return True
-
-
-def _unlock(handle: int, count: int = 1) -> None:
-    if sys.platform == "win32":
-        import msvcrt
-
-        os.lseek(handle, _FAR, os.SEEK_SET)
-        msvcrt.locking(handle, msvcrt.LK_UNLCK, count)
-    else:
-        import fcntl
-
-        fcntl.flock(handle, fcntl.LOCK_UN)
-
-
-def _share(handle: int) -> None:
-    """Take a share; somebody who tests at this moment for others is done in an instant."""
-    if sys.platform == "win32":
-        import msvcrt
-        import random
-
-        os.lseek(handle, _FAR + random.randrange(_MEMBERS), os.SEEK_SET)  # noqa: S311 - shares as bytes of their own
-        msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(handle, fcntl.LOCK_SH)
 
 
 _open_locks: weakref.WeakSet[GatewayLock] = weakref.WeakSet()

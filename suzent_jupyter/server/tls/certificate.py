@@ -11,13 +11,14 @@ import ipaddress
 import logging
 import os
 import socket
-import tempfile
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..._files import create_file, replace_file
+from ...discovery.addresses import interface_addresses
 from ...protocol.pin import pin_of_key
 
 if TYPE_CHECKING:
@@ -80,12 +81,12 @@ class OwnCertificate:
             # Once loaded it stays the key of this run, whatever happens to its file.
             key = self._key = self._key or self._load_key() or self._make_key()
             if not self.key_file.exists():
-                _create(self.key_file, _pem(key))
+                create_file(self.key_file, _pem(key))
             self._pin = pin_of_key(_spki(key.public_key()))
             names, now = machine_names(self.names), datetime.now(UTC)
             if not self._is_due(key, names, now):
                 return False
-            _replace(self.file, _issue(key, names, now))
+            replace_file(self.file, _issue(key, names, now))
         except OSError as error:
             where = error.filename or self.key_file.parent
             raise CertificateError(f"{where} can't be used: {error.strerror or error}.") from None
@@ -121,7 +122,7 @@ class OwnCertificate:
         from cryptography.hazmat.primitives.asymmetric import ec
 
         key = ec.generate_private_key(ec.SECP256R1())
-        _create(self.key_file, _pem(key))
+        create_file(self.key_file, _pem(key))
         return self._load_key() or key  # another process may have been first
 
     def _is_due(self, key: EllipticCurvePrivateKey, names: list[str], now: datetime) -> bool:
@@ -152,19 +153,12 @@ class OwnCertificate:
 
 def machine_names(more: Iterable[str] = ()) -> list[str]:
     """Return the names and addresses this machine may be reached by, 100 at the most."""
-    import psutil
-
     host = socket.gethostname()
     found = ["localhost", "127.0.0.1", "::1", host, *([] if "." in host else [f"{host}.local"]), *more]
     try:
-        interfaces = psutil.net_if_addrs()
-    except OSError as error:  # some sandboxes forbid it
+        found += interface_addresses()
+    except OSError as error:
         log.warning("The addresses of this machine can't be listed for the certificate: %s", error)
-        interfaces = {}
-    for addresses in interfaces.values():
-        found += [
-            each.address.partition("%")[0] for each in addresses if each.family in (socket.AF_INET, socket.AF_INET6)
-        ]
     names = (_canonical(name) for name in found)
     return list(dict.fromkeys(name for name in names if name))[:_NAMES]
 
@@ -245,42 +239,6 @@ def _pem(key: EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-
-
-# -- files
-
-
-def _draft(path: Path, data: bytes) -> Path:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mode 0600
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    return Path(name)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file, whole or not at all."""
-    draft = _draft(path, data)
-    try:
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _create(path: Path, data: bytes) -> None:
-    """Write a file, whole or not at all, unless there is one."""
-    draft = _draft(path, data)
-    try:
-        try:
-            path.hardlink_to(draft)
-        except FileExistsError:
-            pass
-        except OSError:  # a file system without links
-            if not path.exists():
-                draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _set_aside(path: Path) -> Path:
