@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
@@ -16,6 +16,9 @@ from ..gateway import Authority
 from ..protocol import rest
 from . import endpoints, invitations
 from .request import Page, Request
+
+if TYPE_CHECKING:
+    from tornado.web import RequestHandler
 
 Endpoint = Callable[[Request], Awaitable[BaseModel | dict[str, Any] | bytes | Page]]
 
@@ -96,9 +99,17 @@ ROUTES: tuple[Route, ...] = (
 )  # fmt: skip
 
 
-def by_path() -> dict[str, dict[str, Route]]:
-    """Return path → method → route, in the table's order."""
+def mounted(
+    plain: type[RequestHandler], socket: type[RequestHandler]
+) -> list[tuple[str, type[RequestHandler], dict[str, Route]]]:
+    """Return each path's pattern, the handler class that serves it, and its routes by method, in the table's order.
+
+    Parameters
+    ----------
+    plain, socket : type
+        The handler classes of the mount, for requests and for WebSockets.
+    """
     table: dict[str, dict[str, Route]] = {}
     for route in ROUTES:
-        table.setdefault(route.path, {})[route.method] = route
-    return table
+        table.setdefault(route.pattern, {})[route.method] = route
+    return [(f"{pattern}/?", socket if "WS" in routes else plain, routes) for pattern, routes in table.items()]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.running import until
 from websockets.asyncio.server import serve
 
 from suzent_jupyter.cli.conformance.played_gateway import PlayedGateway, played_gateway
@@ -20,12 +21,6 @@ from suzent_jupyter.protocol import SuzentError
 
 Play = Callable[..., NodeHost]
 TOKEN = "szt_" + "t" * 43
-
-
-async def until(condition: Callable[[], Any], seconds: float = 10.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 def test_pairing_shows_the_code_and_keeps_the_token(play: Play, tmp_path: Path) -> None:

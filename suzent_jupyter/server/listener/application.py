@@ -10,7 +10,7 @@ from ...protocol.errors import SuzentError
 from ..auth import find_token
 from ..endpoints import invoke
 from ..handlers import LargeBodyHandler, NoRouteHandler, RouteHandler, needs_stream
-from ..routes import by_path
+from ..routes import mounted
 from ..sockets import SocketHandler
 from .shortcut import InvokeDelegate
 
@@ -80,11 +80,10 @@ class RefusingHandler(NoRouteHandler):
 
 def application(service: GatewayService) -> Application:
     """Return the listener's Tornado application: the route table at the root."""
-    rules: list[Any] = []
-    for routes in by_path().values():
-        route = next(iter(routes.values()))
-        handler = SocketHandler if "WS" in routes else RouteHandler
-        rules.append((f"{route.pattern}/?", handler, {"service": service, "routes": routes}))
+    rules = [
+        (pattern, handler, {"service": service, "routes": routes})
+        for pattern, handler, routes in mounted(RouteHandler, SocketHandler)
+    ]
     return ListenerApplication(
         service,
         rules,

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from tornado.netutil import bind_sockets
 
+from ..port import Port
+
 if TYPE_CHECKING:
     from ..service import GatewayService
     from .connections import GuardedServer
@@ -22,7 +24,7 @@ _CHUNK_BYTES = 256 * 1024  # of a body, read in one go
 _REFUSED_BODY = 256 * 1024 * 1024  # read and dropped up to here, so that the client gets to read why
 
 
-class Listener:
+class Listener(Port):
     """Binds, serves and stops.
 
     Parameters
@@ -37,7 +39,10 @@ class Listener:
         Take no other.
     """
 
+    _server: GuardedServer | None
+
     def __init__(self, service: GatewayService, host: str, port: int, *, exact: bool = False) -> None:
+        super().__init__()
         self._service = service
         self._exact = exact
         self.host = host
@@ -45,9 +50,6 @@ class Listener:
         self._tls: ssl.SSLContext | None = None
         #: Whether other machines reach it over IPv6 too.
         self.ipv6 = False
-        self.port = 0
-        self._server: GuardedServer | None = None
-        self._sockets: list[socket.socket] = []
 
     def bind(self) -> None:
         """Take the port: on loopback the next free one if it is taken.
@@ -106,18 +108,3 @@ class Listener:
             chunk_size=_CHUNK_BYTES,
         )
         self._server.add_sockets(self._sockets)
-
-    def stop_listening(self) -> None:
-        """Take no new connections."""
-        if self._server is not None:
-            self._server.stop()
-        else:
-            for each in self._sockets:
-                each.close()
-        self._sockets = []
-
-    async def close(self) -> None:
-        """Close the connections that are left."""
-        if self._server is not None:
-            await self._server.close_all_connections()
-            self._server = None

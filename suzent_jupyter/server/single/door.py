@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
+from ..port import Port
+
 if TYPE_CHECKING:
     from ..service import GatewayService
 
@@ -16,14 +18,12 @@ _HEADER_BYTES = 128 * 1024  # what a Jupyter server takes, and ours
 _REFUSED_BODY = 256 * 1024 * 1024
 
 
-class Door:
-    """Binds, serves and closes."""
+class Door(Port):
+    """Binds, serves and closes: so the guests learn of the end."""
 
     def __init__(self, service: GatewayService) -> None:
+        super().__init__()
         self._service = service
-        self._server: HTTPServer | None = None
-        self._sockets: list[socket.socket] = []
-        self.port = 0
         self.secret = secrets.token_urlsafe(32)
 
     def bind(self) -> None:
@@ -39,18 +39,3 @@ class Door:
             DoorApplication(self._service, self.secret), max_body_size=_REFUSED_BODY, max_header_size=_HEADER_BYTES
         )
         self._server.add_sockets(self._sockets)
-
-    def stop_listening(self) -> None:
-        """Take no new connections."""
-        if self._server is not None:
-            self._server.stop()
-        else:
-            for each in self._sockets:
-                each.close()
-        self._sockets = []
-
-    async def close(self) -> None:
-        """Close the connections that are left: so the guests learn of it."""
-        if self._server is not None:
-            await self._server.close_all_connections()
-            self._server = None

@@ -16,11 +16,11 @@ from tornado.web import Application, RequestHandler
 from ...gateway import Authority, Principal
 from ...gateway.principals import NOBODY
 from ...protocol.errors import SuzentError
-from ...protocol.wire import encode_ascii
 from ..auth import find_token, principal_of_token
 from ..handlers import Caller, LargeBodyHandler
 from ..public_url import mount_url
-from ..routes import by_path
+from ..refusal import refuse
+from ..routes import mounted
 from ..sockets import SocketHandler
 from .forwarded import CALLER_HEADER, LINE_PATH, SECRET_HEADER, ForwardedCaller
 
@@ -99,10 +99,7 @@ class RefusedHandler(RequestHandler):
 
     def prepare(self) -> None:
         """Refuse."""
-        error = SuzentError("unauthorized", "This port is for this gateway's other servers.")
-        self.set_status(error.status)
-        self.set_header("Content-Type", "application/json")
-        self.finish(encode_ascii(error.as_body()))
+        refuse(self, SuzentError("unauthorized", "This port is for this gateway's other servers."))
 
 
 class DoorApplication(Application):
@@ -110,10 +107,8 @@ class DoorApplication(Application):
 
     def __init__(self, service: GatewayService, secret: str) -> None:
         rules: list[Any] = [(LINE_PATH, LineHandler)]
-        for routes in by_path().values():
-            route = next(iter(routes.values()))
-            handler = DoorSocketHandler if "WS" in routes else DoorHandler
-            rules.append((f"{route.pattern}/?", handler, {"service": service, "routes": routes}))
+        for pattern, handler, routes in mounted(DoorHandler, DoorSocketHandler):
+            rules.append((pattern, handler, {"service": service, "routes": routes}))
         super().__init__(
             rules,
             default_handler_class=RefusedHandler,

@@ -20,7 +20,7 @@ from support.device import BareDevice
 from support.gateways import Addresses, JupyterServer, Process, gateway_process
 from support.running import sync
 
-from .test_jupyter_auth import cookies_and_origins
+from ..test_jupyter_auth import cookies_and_origins
 
 CHOOSY = """
 from jupyter_server.auth import Authorizer
