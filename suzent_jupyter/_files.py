@@ -1,9 +1,14 @@
-"""Files that only their owner can read, written whole or not at all. Everything here blocks."""
+"""Files for their owner alone: written whole or not at all, and read only if nobody else had a hand in them.
+
+Everything here blocks.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import sys
 import tempfile
 from pathlib import Path
@@ -50,6 +55,25 @@ def create_file(path: Path, data: bytes) -> None:
     finally:
         draft.unlink(missing_ok=True)
     _sync_folder(path.parent)
+
+
+def read_private(path: Path, most: int = 65536) -> bytes:
+    """Return the first ``most`` bytes of a file that this user alone can have written and can read.
+
+    Raises
+    ------
+    OSError
+        When it can't be read; PermissionError when it belongs to somebody else, or others may read it: not to be
+        trusted.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    with os.fdopen(handle, "rb") as file:
+        facts = os.fstat(file.fileno())
+        if os.name == "posix" and (
+            not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077
+        ):
+            raise PermissionError(errno.EPERM, "not this user's alone", str(path))
+        return file.read(most)
 
 
 def _draft(path: Path, data: bytes, durable: bool) -> Path:

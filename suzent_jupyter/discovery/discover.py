@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..protocol.address import DEFAULT_PORT, in_url
+from ..protocol.address import DEFAULT_PORT, NODE_PATH, in_url
 from ..protocol.text import clean_text
 from .addresses import local_addresses
 from .advertiser import Advertiser
 from .browser import Found, browse
-from .mdns import NODE_PATH, Service, within
+from .mdns import Service, within
 from .names import stable_tag
 from .probe import Prober
 from .tailscale import Machine, TailscaleStatus, tailscale_status

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import threading
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from .._files import read_private
 from ..protocol.address import is_loopback_host
 from ..protocol.pairing_link import PairingLink
 from ..protocol.tls_trouble import tls_trouble
@@ -163,14 +163,7 @@ def _distinct(gateways: list[Running]) -> list[Running]:
 
 def _read_runtime_file(path: Path) -> Running | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-        with os.fdopen(descriptor, "rb") as stream:
-            facts = os.fstat(stream.fileno())
-            if os.name == "posix" and (
-                not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077
-            ):
-                return None  # written by somebody else, or readable for them: not to be trusted
-            body = json.loads(stream.read(65536))
+        body = json.loads(read_private(path))
         pid, token = int(body["pid"]), body.get("token")
         mount = body.get("mount_url") or ""
         url = body.get("url") or mount

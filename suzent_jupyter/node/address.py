@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from urllib.parse import urlsplit, urlunsplit
 
-from ..protocol.address import DEFAULT_PORT, in_url, is_loopback_host
+from ..protocol.address import DEFAULT_PORT, NODE_PATH, in_url, is_loopback_host
 from ..protocol.pairing_link import PairingLink
 
 DEFAULT_ADDRESS = f"127.0.0.1:{DEFAULT_PORT}"
-_PATH = "/ws/node"
 _SCHEMES = {"ws": "ws", "http": "ws", "wss": "wss", "https": "wss"}
 
 
@@ -58,8 +57,8 @@ def socket_url(address: str | None = None) -> str:
     if bare and port is None:
         port = DEFAULT_PORT
     path = parts.path.rstrip("/")
-    if not path.endswith(_PATH):
-        path += _PATH
+    if not path.endswith(NODE_PATH):
+        path += NODE_PATH
     netloc = in_url(host)
     return urlunsplit((scheme, f"{netloc}:{port}" if port else netloc, path, parts.query, ""))
 
@@ -67,7 +66,7 @@ def socket_url(address: str | None = None) -> str:
 def _no_address(text: str) -> ValueError:
     shown = repr(text) if "@" not in text else "That"
     return ValueError(
-        f"{shown} is not the address of a gateway; give one like ws://192.168.1.10:{DEFAULT_PORT}/ws/node"
+        f"{shown} is not the address of a gateway; give one like ws://192.168.1.10:{DEFAULT_PORT}{NODE_PATH}"
     )
 
 

@@ -13,7 +13,6 @@ from ..node.address import is_loopback
 from ..protocol.errors import SuzentError
 from ..protocol.text import clean_text
 
-_SECONDS = 3.0
 _TRY_LATER = frozenset([408, 425, 429])
 
 
@@ -25,8 +24,8 @@ class _Knock(connect):
         return exc
 
 
-async def probe(url: str, seconds: float = _SECONDS) -> None:
-    """Open a WebSocket at ``url`` and close it again.
+async def probe(url: str, seconds: float) -> None:
+    """Open a WebSocket at ``url`` and close it again, within ``seconds``.
 
     A certificate that no authority vouches for passes: whether it is the right one is for the join to say.
 

@@ -1,10 +1,12 @@
-"""What every part must know of a gateway's address: its usual ports, and how a host is written in a URL."""
+"""What every part must know of a gateway's address: its usual ports and path, and how a host is written in a URL."""
 
 from __future__ import annotations
 
 #: Where gateways listen unless told otherwise; the second is TLS.
 DEFAULT_PORT = 25314
 DEFAULT_TLS_PORT = 25315
+#: Below a gateway's address, the WebSocket of devices.
+NODE_PATH = "/ws/node"
 #: The port of a URL that names none (RFC 9110 section 4.2, RFC 6455 section 3).
 SCHEME_PORTS = {"ws": 80, "http": 80, "wss": 443, "https": 443}
 

@@ -10,8 +10,9 @@ import re
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
+from .address import NODE_PATH
+
 _PAGE = "/node"
-_SOCKET = "/ws/node"
 # SHA-256 in base64url without padding.
 _PIN = re.compile(r"[A-Za-z0-9_-]{43}")
 
@@ -74,7 +75,7 @@ class PairingLink:
     @property
     def socket_url(self) -> str:
         """The URL of the device socket."""
-        return f"ws{self.base_url.removeprefix('http')}{_SOCKET}"
+        return f"ws{self.base_url.removeprefix('http')}{NODE_PATH}"
 
     def __str__(self) -> str:
         """Return the link."""

@@ -106,7 +106,7 @@ class Joining:
                 return found.info()
             if await self._own_address.is_meant(url):
                 raise _own(url)
-            offer, _ = await asyncio.gather(offers(kept.capabilities), probe(url))
+            offer, _ = await asyncio.gather(offers(kept.capabilities), probe(url, self._gateway.limits.join_probe))
             if found is not None:
                 await joins.leave(found)
             join = found or Join(kept.account, url, added_at=kept.added_at)

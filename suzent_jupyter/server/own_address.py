@@ -9,7 +9,7 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from ..discovery.addresses import interface_addresses
-from ..protocol.address import SCHEME_PORTS
+from ..protocol.address import NODE_PATH, SCHEME_PORTS
 
 _RESOLVE_SECONDS = 3.0
 
@@ -29,7 +29,7 @@ class OwnAddress:
         self._ports = ports
         parts = urlsplit(mount_url or "")
         self._mount_port = parts.port or SCHEME_PORTS.get(parts.scheme)
-        self._mount_path = f"{parts.path.rstrip('/')}/ws/node"
+        self._mount_path = f"{parts.path.rstrip('/')}{NODE_PATH}"
 
     async def is_meant(self, url: str) -> bool:
         """Tell whether a device socket's URL is ours by port, path and address. A name that leads nowhere is not."""

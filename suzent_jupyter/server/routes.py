@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from ..gateway import Authority
 from ..protocol import rest
+from ..protocol.address import NODE_PATH
 from . import endpoints, invitations
 from .request import Page, Request
 
@@ -66,7 +67,7 @@ _NONE, _AGENT, _FULL = Authority.NONE, Authority.AGENT, Authority.FULL
 
 # Fixed segments stand before {node}: a node named `pending` is reached by its id.
 ROUTES: tuple[Route, ...] = (
-    Route("WS", "/ws/node", "device", _NONE, "execute"),
+    Route("WS", NODE_PATH, "device", _NONE, "execute"),
     Route("WS", "/ws/client", "client", _FULL, "execute"),
     Route("GET", "/node", endpoints.browser_node, _NONE, "read", page=True),
     Route("POST", "/nodes/{node}/invoke", endpoints.invoke, _FULL, "execute",

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 import platform
-import stat
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from jupyter_core.paths import jupyter_runtime_dir
 
+from ..._files import read_private
 from ..runtime import write_privately
-
-_LARGEST = 65536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +66,7 @@ class HostFile:
 def read_host_file(path: str) -> HostFacts | None:
     """Return what a gateway wrote; None if it isn't there, isn't ours, or others could have written or read it."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-        with os.fdopen(descriptor, "rb") as stream:
-            status = os.fstat(stream.fileno())
-            if os.name == "posix" and (
-                not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077
-            ):
-                return None
-            body: Any = json.loads(stream.read(_LARGEST))
+        body: Any = json.loads(read_private(Path(path)))
         names = HostFacts.__dataclass_fields__
         return HostFacts(**{name: body[name] for name in names})
     except (OSError, ValueError, KeyError, TypeError):

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("suzent_jupyter")
 
-CHECK_SECONDS = 3600.0  # a laptop has other addresses in another place; devices come back within the hour
-
 
 class Certificate(Protocol):
     """Where certificate and key come from."""
@@ -75,7 +73,7 @@ class TlsPort:
         )
         self._renewal: asyncio.Task[None] | None = None
         self._open = False
-        self.check_seconds = CHECK_SECONDS
+        self._check_seconds = config.limits.certificate_check
         #: Why there is no TLS, ``""`` while there is.
         self.problem = ""
 
@@ -155,7 +153,7 @@ class TlsPort:
     async def _stay_fresh(self) -> None:
         told = ""
         while True:
-            await asyncio.sleep(self.check_seconds)
+            await asyncio.sleep(self._check_seconds)
             try:
                 await self._refresh()
                 told = ""

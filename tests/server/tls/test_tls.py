@@ -23,7 +23,6 @@ from support.waiting import wait_for
 
 from suzent_jupyter.gateway.settings import Settings
 from suzent_jupyter.protocol.pin import pin_of, pinned_context
-from suzent_jupyter.server.tls import port as tls_port
 from suzent_jupyter.server.tls.certificate import OwnCertificate
 
 MakeGateway = Callable[..., ThreadedGateway]
@@ -100,7 +99,7 @@ def test_the_pin_outlives_the_server_and_the_certificate(make_gateway: MakeGatew
 def test_a_running_server_renews_by_itself(
     make_gateway: MakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tls_port, "CHECK_SECONDS", 0.02)
+    often = {"certificate_check": 0.02}
     loops = set()
     original = OwnCertificate.ensure
 
@@ -110,8 +109,8 @@ def test_a_running_server_renews_by_itself(
 
     monkeypatch.setattr(OwnCertificate, "ensure", ensure)
     made = make_certificate(tmp_path)
-    operator = make_gateway(tmp_path / "one", tls_port=0, **made.files())
-    own = make_gateway(tmp_path / "two", tls="auto", tls_port=0)
+    operator = make_gateway(tmp_path / "one", tls_port=0, limits=often, **made.files())
+    own = make_gateway(tmp_path / "two", tls="auto", tls_port=0, limits=often)
     assert shown(operator.service.tls_port) == made.der
     (tmp_path / "gateway.pem").write_text("half a certifi")  # caught while it is being written: the old one stays
     assert shown(operator.service.tls_port) == made.der
