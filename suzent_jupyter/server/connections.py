@@ -18,6 +18,7 @@ from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPConnection, HTTPMessageDelegate
 from tornado.iostream import IOStream
 
+from ..gateway.households import counted_as
 from ..protocol.limits import Limits
 from .auth import is_loopback
 
@@ -51,7 +52,7 @@ class Strangers:
     def add(self, context: Any, stream: IOStream, address: str) -> None:
         """Count a connection; close the oldest of its address, or of all, when there are too many."""
         shared = is_loopback(address)  # also a proxy's on this machine: then it counts against the total alone
-        address = "" if shared else address
+        address = "" if shared else counted_as(address)
         same = self._by_address.get(address, {})
         if address and len(same) >= self._limits.connections_per_address:
             self._close(next(iter(same)))
