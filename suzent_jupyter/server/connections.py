@@ -126,14 +126,12 @@ class GuardedServer(HTTPServer):
     ) -> None:
         """Take what :class:`Configurable` hands over."""
         self.strangers = strangers or Strangers(limits)
-        super().initialize(
-            request_callback,
-            xheaders=False,
-            max_header_size=2 * int(limits.header_bytes),
-            idle_connection_timeout=limits.idle_timeout,
-            body_timeout=limits.body_timeout,
-            **options,
-        )
+        usual = {
+            "max_header_size": 2 * int(limits.header_bytes),
+            "idle_connection_timeout": limits.idle_timeout,
+            "body_timeout": limits.body_timeout,
+        }
+        super().initialize(request_callback, xheaders=False, **{**usual, **options})
 
     def add_sockets(self, sockets: Iterable[socket.socket]) -> None:
         """Accept connections, a few at a time; while there is no file descriptor left, after a pause."""

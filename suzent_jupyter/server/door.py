@@ -6,10 +6,10 @@ import secrets
 import socket
 from typing import TYPE_CHECKING
 
-from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 if TYPE_CHECKING:
+    from .connections import GuardedServer
     from .service import GatewayService
 
 _HEADER_BYTES = 128 * 1024  # what a Jupyter server takes, and ours
@@ -21,7 +21,7 @@ class Door:
 
     def __init__(self, service: GatewayService) -> None:
         self._service = service
-        self._server: HTTPServer | None = None
+        self._server: GuardedServer | None = None
         self._sockets: list[socket.socket] = []
         self.port = 0
         self.secret = secrets.token_urlsafe(32)
@@ -33,10 +33,16 @@ class Door:
 
     def serve(self) -> None:
         """Answer from now on."""
+        from .connections import GuardedServer
         from .door_application import DoorApplication
 
-        self._server = HTTPServer(
-            DoorApplication(self._service, self.secret), max_body_size=_REFUSED_BODY, max_header_size=_HEADER_BYTES
+        # Programs of all users of this machine may knock, and web pages too: without the secret they are strangers.
+        self._server = GuardedServer(
+            DoorApplication(self._service, self.secret),
+            limits=self._service.gateway.limits,
+            max_body_size=_REFUSED_BODY,
+            max_header_size=_HEADER_BYTES,
+            body_timeout=None,  # how long a guest's caller may take is the guest's business
         )
         self._server.add_sockets(self._sockets)
 

@@ -11,13 +11,13 @@ import hmac
 from typing import TYPE_CHECKING, Any
 
 from tornado.httputil import HTTPServerRequest
-from tornado.web import Application, RequestHandler
+from tornado.web import Application, RequestHandler, stream_request_body
 
 from ..gateway import Authority, Principal
 from ..gateway.principals import NOBODY
 from ..protocol.errors import SuzentError
 from ..protocol.wire import encode_ascii
-from .auth import find_token, principal_of_token
+from .auth import find_token, principal_of_token, take_note
 from .forwarded import CALLER_HEADER, LINE_PATH, SECRET_HEADER, ForwardedCaller
 from .handlers import Caller, LargeBodyHandler
 from .public_url import mount_url
@@ -94,6 +94,7 @@ class LineHandler(RequestHandler):
             self._ended.set_result(None)
 
 
+@stream_request_body
 class RefusedHandler(RequestHandler):
     """Whoever does not show the secret gets nothing, wherever they knock."""
 
@@ -103,6 +104,9 @@ class RefusedHandler(RequestHandler):
         self.set_status(error.status)
         self.set_header("Content-Type", "application/json")
         self.finish(encode_ascii(error.as_body()))
+
+    def data_received(self, chunk: bytes) -> None:
+        """Keep nothing of a body."""
 
 
 class DoorApplication(Application):
@@ -127,6 +131,7 @@ class DoorApplication(Application):
         shown = request.headers.get(SECRET_HEADER, "").encode("utf-8", "replace")
         if not hmac.compare_digest(shown, self._secret):
             return self.get_handler_delegate(request, RefusedHandler)
+        take_note(request)
         if request.path == LINE_PATH:
             return super().find_handler(request, **kwargs)
         try:
