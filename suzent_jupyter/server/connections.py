@@ -125,7 +125,7 @@ class GuardedServer(HTTPServer):
         self, request_callback: Any, limits: Limits, strangers: Strangers | None = None, **options: Any
     ) -> None:
         """Take what :class:`Configurable` hands over."""
-        self.strangers = strangers or Strangers(limits)
+        self.strangers = strangers if strangers is not None else Strangers(limits)  # an empty one is false
         usual = {
             "max_header_size": 2 * int(limits.header_bytes),
             "idle_connection_timeout": limits.idle_timeout,
