@@ -285,6 +285,19 @@ async def raw(url: str, target: str, *lines: str) -> tuple[int, str]:
 
 
 @sync
+async def test_the_gateway_does_not_join_itself_by_its_guests_mount(pair: Pair) -> None:
+    async with pair.host.http() as http:
+        answer = await http.post("/nodes/connect", json={"gateway_url": pair.mount.node_url})
+        assert error_of(answer) == (409, "own_gateway")
+        assert (await http.get("/nodes/connections")).json()["count"] == 0
+        # A ticket of its own makes no difference.
+        invited = (await http.post("/nodes/invite", json={})).json()
+        link = f"{pair.mount.url}/node#join={invited['ticket']}&id={invited['gateway_id']}"
+        assert error_of(await http.post("/nodes/connect", json={"gateway_url": link})) == (409, "own_gateway")
+        assert (await http.get("/nodes/connections")).json()["count"] == 0
+
+
+@sync
 async def test_a_path_travels_as_it_came(pair: Pair) -> None:
     root = httpx.URL(pair.mount.url).raw_path.decode()
     token = f"X-Suzent-Token: {pair.host.token}"
