@@ -64,7 +64,8 @@ def socket_url(address: str | None = None) -> str:
 
 
 def _no_address(text: str) -> ValueError:
-    shown = repr(text) if "@" not in text else "That"
+    # Before an @ may stand a token, and behind a # a ticket.
+    shown = "That" if "@" in text or "#" in text else repr(text)
     return ValueError(
         f"{shown} is not the address of a gateway; give one like ws://192.168.1.10:{DEFAULT_PORT}{NODE_PATH}"
     )

@@ -7,7 +7,7 @@ device that opens the link: browsers don't send it (RFC 3986 section 3.5).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
 from .address import NODE_PATH
@@ -40,7 +40,7 @@ class PairingLink:
     """
 
     base_url: str
-    ticket: str = ""
+    ticket: str = field(default="", repr=False)
     pin: str = ""
     gateway_id: str = ""
 

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 _FORWARDING = frozenset(["Forwarded", "X-Real-Ip", "X-Scheme"])
 
 
+def is_forwarding(name: str) -> bool:
+    """Tell whether a header of this name is a proxy's, however it is spelled."""
+    name = name.title()
+    return name in _FORWARDING or name.startswith("X-Forwarded-")
+
+
 def has_forwarding_headers(headers: HTTPHeaders) -> bool:
     """Tell whether a proxy stands between: then the peer address says nothing about the sender."""
     return any(name in _FORWARDING or name.startswith("X-Forwarded-") for name in headers)

@@ -187,9 +187,16 @@ class Host:
             pin=self.tls.pin if self.tls is not None else "",
             for_others=self._plaintext_for_others or (self._lan_bind and self.tls is not None and bool(self.tls.port)),
             plaintext_for_others=self._plaintext_for_others,
-            ipv6=self.listener is not None and self.listener.ipv6,
+            ipv6=self._ipv6,
             public_first=self._config.public_first,
         )
+
+    @property
+    def _ipv6(self) -> bool:
+        """Whether every port that other machines reach is bound to IPv6 too: one link may name either."""
+        ports = [self.listener if self._plaintext_for_others else None, self.tls if self._lan_bind else None]
+        bound = [each.ipv6 for each in ports if each is not None and each.port]
+        return bool(bound) and all(bound)
 
     @property
     def problem(self) -> str:

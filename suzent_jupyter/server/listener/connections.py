@@ -18,6 +18,7 @@ from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPConnection, HTTPMessageDelegate
 from tornado.iostream import IOStream
 
+from ...gateway.households import counted_as
 from ...protocol.limits import Limits
 from ..auth import is_loopback
 
@@ -51,7 +52,7 @@ class Strangers:
     def add(self, context: Any, stream: IOStream, address: str) -> None:
         """Count a connection; close the oldest of its address, or of all, when there are too many."""
         shared = is_loopback(address)  # also a proxy's on this machine: then it counts against the total alone
-        address = "" if shared else address
+        address = "" if shared else counted_as(address)
         same = self._by_address.get(address, {})
         if address and len(same) >= self._limits.connections_per_address:
             self._close(next(iter(same)))
@@ -124,15 +125,13 @@ class GuardedServer(HTTPServer):
         self, request_callback: Any, limits: Limits, strangers: Strangers | None = None, **options: Any
     ) -> None:
         """Take what :class:`Configurable` hands over."""
-        self.strangers = strangers or Strangers(limits)
-        super().initialize(
-            request_callback,
-            xheaders=False,
-            max_header_size=2 * int(limits.header_bytes),
-            idle_connection_timeout=limits.idle_timeout,
-            body_timeout=limits.body_timeout,
-            **options,
-        )
+        self.strangers = strangers if strangers is not None else Strangers(limits)  # an empty one is false
+        usual = {
+            "max_header_size": 2 * int(limits.header_bytes),
+            "idle_connection_timeout": limits.idle_timeout,
+            "body_timeout": limits.body_timeout,
+        }
+        super().initialize(request_callback, xheaders=False, **{**usual, **options})
 
     def add_sockets(self, sockets: Iterable[socket.socket]) -> None:
         """Accept connections, a few at a time; while there is no file descriptor left, after a pause."""

@@ -6,7 +6,6 @@ import secrets
 import socket
 from typing import TYPE_CHECKING
 
-from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 from ..port import Port
@@ -33,9 +32,15 @@ class Door(Port):
 
     def serve(self) -> None:
         """Answer from now on."""
+        from ..listener.connections import GuardedServer
         from .door_application import DoorApplication
 
-        self._server = HTTPServer(
-            DoorApplication(self._service, self.secret), max_body_size=_REFUSED_BODY, max_header_size=_HEADER_BYTES
+        # Programs of all users of this machine may knock, and web pages too: without the secret they are strangers.
+        self._server = GuardedServer(
+            DoorApplication(self._service, self.secret),
+            limits=self._service.gateway.limits,
+            max_body_size=_REFUSED_BODY,
+            max_header_size=_HEADER_BYTES,
+            body_timeout=None,  # how long a guest's caller may take is the guest's business
         )
         self._server.add_sockets(self._sockets)

@@ -11,12 +11,12 @@ import hmac
 from typing import TYPE_CHECKING, Any
 
 from tornado.httputil import HTTPServerRequest
-from tornado.web import Application, RequestHandler
+from tornado.web import Application, RequestHandler, stream_request_body
 
 from ...gateway import Authority, Principal
 from ...gateway.principals import NOBODY
 from ...protocol.errors import SuzentError
-from ..auth import find_token, principal_of_token
+from ..auth import find_token, principal_of_token, take_note
 from ..handlers import Caller, LargeBodyHandler
 from ..public_url import mount_url
 from ..refusal import refuse
@@ -94,12 +94,16 @@ class LineHandler(RequestHandler):
             self._ended.set_result(None)
 
 
+@stream_request_body
 class RefusedHandler(RequestHandler):
     """Whoever does not show the secret gets nothing, wherever they knock."""
 
     def prepare(self) -> None:
         """Refuse."""
         refuse(self, SuzentError("unauthorized", "This port is for this gateway's other servers."))
+
+    def data_received(self, chunk: bytes) -> None:
+        """Keep nothing of a body."""
 
 
 class DoorApplication(Application):
@@ -122,6 +126,7 @@ class DoorApplication(Application):
         shown = request.headers.get(SECRET_HEADER, "").encode("utf-8", "replace")
         if not hmac.compare_digest(shown, self._secret):
             return self.get_handler_delegate(request, RefusedHandler)
+        take_note(request)
         if request.path == LINE_PATH:
             return super().find_handler(request, **kwargs)
         try:

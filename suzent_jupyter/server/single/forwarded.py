@@ -8,6 +8,8 @@ from typing import Literal
 
 from tornado.httputil import HTTPHeaders
 
+from ..auth import is_forwarding
+
 #: What proves that a guest speaks; see :class:`~.host_file.HostFacts`.
 SECRET_HEADER = "X-Suzent-Guest"  # noqa: S105 - a name
 CALLER_HEADER = "X-Suzent-Caller"
@@ -80,6 +82,8 @@ class ForwardedCaller:
 def onward(headers: HTTPHeaders, caller: ForwardedCaller, secret: str) -> list[tuple[str, str]]:
     """Return the headers a guest sends on: without those of one hop, and without what authorises at Jupyter."""
     listed = {name.strip().casefold() for value in headers.get_list("Connection") for name in value.split(",")}
+    # Nobody makes a proxy before us unseen by listing its headers as those of one hop.
+    listed = {name for name in listed if not is_forwarding(name)}
     dropped = _ONE_HOP | _OURS | listed | (frozenset(["cookie"]) if caller.kind == "token" else _CREDENTIALS)
     kept = [(name, value) for name, value in headers.get_all() if name.casefold() not in dropped]
     return [*kept, (SECRET_HEADER, secret), (CALLER_HEADER, caller.encode())]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import weakref
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, parse_response_start_line
@@ -22,6 +24,7 @@ _LAST_WORDS_SECONDS = 1.0
 _HEAD_BYTES = 64 * 1024
 _CHUNK = 64 * 1024
 _ERROR_BYTES = 1024 * 1024
+_IN_TARGET = bytes(range(0x21, 0x7F))  # what HTTP takes there
 
 
 def gone() -> SuzentError:
@@ -49,6 +52,8 @@ class Guest:
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
             trust_env=False,
             follow_redirects=False,
+            # Never used; the usual one reads all authorities' certificates, which would hold up the event loop.
+            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             headers={},
         )
         self._http.headers.clear()  # what the caller sent, and nothing of ours
@@ -100,12 +105,14 @@ class Guest:
             raise gone()
         headers = onward(request.headers, caller, self.facts.secret)
         try:
-            onwards = self._http.build_request(request.method or "GET", path, headers=headers, content=body)
+            # As it came: httpx would take `..` out of a path, and what this server allowed would become another route.
+            target = quote(path.encode("latin-1", "replace"), safe=_IN_TARGET).encode()
+            onwards = self._http.build_request(
+                request.method or "GET", "/", headers=headers, content=body, extensions={"target": target}
+            )
             return await self._http.send(onwards, stream=True)
         except httpx.TransportError:
             raise gone() from None
-        except httpx.InvalidURL:
-            raise SuzentError("no_route", "There is nothing at this URL.") from None
 
     async def open_socket(
         self, request: HTTPServerRequest, path: str, caller: ForwardedCaller

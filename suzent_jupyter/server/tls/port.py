@@ -83,6 +83,11 @@ class TlsPort:
         return self._listener.port if self._open else None
 
     @property
+    def ipv6(self) -> bool:
+        """Whether other machines reach it over IPv6 too."""
+        return self._open and self._listener.ipv6
+
+    @property
     def pin(self) -> str:
         """The pin for pairing links; ``""`` where an authority vouches for the certificate."""
         return self._certificate.pin() if self._open else ""

@@ -268,6 +268,55 @@ async def test_what_travels_on(pair: Pair) -> None:
         assert (await http.get("/nodes/devices")).json()["count"] == before
 
 
+async def raw(url: str, target: str, *lines: str) -> tuple[int, str]:
+    """Send a request whose target no client tidies up; return status and body."""
+    at = httpx.URL(url)
+    reader, writer = await asyncio.open_connection(at.host, at.port)
+    head = [f"GET {target} HTTP/1.1", f"Host: {at.host}:{at.port}", *lines]
+    writer.write("\r\n".join([*head, "", ""]).encode("latin-1"))
+    status = int((await reader.readline()).split()[1])
+    length = 0
+    while line := (await reader.readline()).strip():
+        if line.lower().startswith(b"content-length:"):
+            length = int(line.split(b":")[1])
+    body = (await reader.readexactly(length)).decode()
+    writer.close()
+    return status, body
+
+
+@sync
+async def test_the_gateway_does_not_join_itself_by_its_guests_mount(pair: Pair) -> None:
+    async with pair.host.http() as http:
+        answer = await http.post("/nodes/connect", json={"gateway_url": pair.mount.node_url})
+        assert error_of(answer) == (409, "own_gateway")
+        assert (await http.get("/nodes/connections")).json()["count"] == 0
+        # A ticket of its own makes no difference.
+        invited = (await http.post("/nodes/invite", json={})).json()
+        link = f"{pair.mount.url}/node#join={invited['ticket']}&id={invited['gateway_id']}"
+        assert error_of(await http.post("/nodes/connect", json={"gateway_url": link})) == (409, "own_gateway")
+        assert (await http.get("/nodes/connections")).json()["count"] == 0
+
+
+@sync
+async def test_a_path_travels_as_it_came(pair: Pair) -> None:
+    root = httpx.URL(pair.mount.url).raw_path.decode()
+    token = f"X-Suzent-Token: {pair.host.token}"
+    for path in ("/nodes/..", "/nodes/.", "/nodes/%2e%2e", "/nodes/a%2Fb", "/nodes/\xe9", "/nodes/x?y=..#z"):
+        there = await raw(pair.host.url, path.replace("\xe9", "%E9"), token)
+        assert there[0] in (400, 404), (path, there)
+        assert await raw(pair.mount.url, root + path, token) == there, path
+
+
+@sync
+async def test_nobody_makes_a_proxy_unseen(pair: Pair) -> None:
+    """By listing its headers as those of one hop."""
+    root = httpx.URL(pair.mount.url).raw_path.decode()
+    token, away = f"X-Suzent-Token: {pair.host.token}", "x-forwarded-for: 203.0.113.7"
+    assert (await raw(pair.mount.url, f"{root}/nodes", token))[0] == 200
+    status, body = await raw(pair.mount.url, f"{root}/nodes", token, away, "Connection: close, X-Forwarded-For")
+    assert (status, json.loads(body)["code"]) == (401, "unauthorized")
+
+
 def test_a_second_gateway_alone_says_where_the_first_is(pair: Pair, tmp_path: Path) -> None:
     import subprocess
     import sys

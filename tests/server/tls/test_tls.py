@@ -8,6 +8,7 @@ import logging
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -260,3 +261,25 @@ def test_a_process_takes_it_from_the_command_line(start_process: Callable[..., A
     certificate = shown(port)
     [file] = tmp_path.rglob("tls.crt")
     assert certificate == ssl.PEM_cert_to_DER_cert(file.read_text())
+
+
+def test_half_open_handshakes_have_their_time_and_count_with_the_plain_ports(make_gateway: MakeGateway) -> None:
+    gateway = make_gateway(tls="auto", tls_port=0, limits={"request_timeout": 3.0, "connections_unknown": 3})
+
+    def knock(port: int | None, said: bytes) -> socket.socket:
+        sock = socket.create_connection(("127.0.0.1", port or 0), 10)
+        sock.sendall(said)
+        return sock
+
+    hello = b"\x16\x03\x01\x02\x00\x01"  # the first bytes of a ClientHello, and no more
+    plain = knock(gateway.service.port, b"GET /")
+    began = [knock(gateway.service.tls_port, said) for said in (b"", hello, hello)]
+    started = time.monotonic()
+    assert plain.recv(1) == b""  # the oldest made room, whichever port it came to
+    assert time.monotonic() - started < 2
+    for sock in began:
+        assert sock.recv(1) == b""
+    assert 2 < time.monotonic() - started < 9
+    assert httpx.get(f"{url_of(gateway)}/nodes", headers=gateway.headers, verify=False).status_code == 200
+    for sock in (plain, *began):
+        sock.close()
