@@ -55,11 +55,6 @@ def is_tailscale(address: IPAddress) -> bool:
     return any(address.version == network.version and address in network for network in _TAILSCALE)
 
 
-def in_url(host: str) -> str:
-    """Return a host as it stands in a URL: IPv6 in brackets (RFC 3986 section 3.2.2)."""
-    return f"[{host}]" if ":" in host else host
-
-
 async def local_addresses() -> list[LocalAddress]:
     """Return this machine's own addresses, the one on the way to the internet first, IPv4 before IPv6.
 
@@ -67,6 +62,20 @@ async def local_addresses() -> list[LocalAddress]:
     is anything better. Reading them asks the operating system only, in a thread.
     """
     return await asyncio.to_thread(read_addresses)
+
+
+def interface_addresses() -> list[str]:
+    """Return every IP address of every interface, of use to others or not, without zones. Blocks.
+
+    Raises
+    ------
+    OSError
+        Where the operating system does not tell, as in some sandboxes.
+    """
+    import psutil
+
+    found = [each for entries in psutil.net_if_addrs().values() for each in entries]
+    return [each.address.partition("%")[0] for each in found if each.family in (socket.AF_INET, socket.AF_INET6)]
 
 
 def read_addresses() -> list[LocalAddress]:

@@ -75,6 +75,8 @@ def _acceptable(interfaces: Sequence[str] | None) -> Callable[[IPAddress], bool]
     loopback = interfaces is not None and all(ipaddress.ip_address(each).is_loopback for each in interfaces)
 
     def check(address: IPAddress) -> bool:
+        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+            return False  # nobody is reached so from elsewhere, but it could mean this machine
         if address.is_loopback:
             return loopback
         if address.is_unspecified or address.is_multicast or (address.version == 4 and address.is_reserved):

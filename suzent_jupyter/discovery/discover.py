@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..protocol.address import DEFAULT_PORT, NODE_PATH, in_url
 from ..protocol.text import clean_text
-from .addresses import in_url, local_addresses
+from .addresses import local_addresses
 from .advertiser import Advertiser
 from .browser import Found, browse
-from .mdns import NODE_PATH, PORT, Service, within
+from .mdns import Service, within
 from .names import stable_tag
 from .probe import Prober
 from .tailscale import Machine, TailscaleStatus, tailscale_status
@@ -146,7 +147,7 @@ class Discovery:
         prober = Prober()
         (found, lan_problem), status = await asyncio.gather(self._browse(seconds), _tailnet(prober))
         lan = await asyncio.gather(*(_lan_entry(each, prober) for each in found))
-        answering = {host for peer in status.peers if prober.known(host := _host(peer), PORT)}
+        answering = {host for peer in status.peers if prober.known(host := _host(peer), DEFAULT_PORT)}
         peers = not_in_lan(status.peers, found, answering)
         tailnet = await asyncio.gather(*(_tailnet_entry(each, prober) for each in peers))
         problems = [each for each in (self.problem, lan_problem, status.problem) if each]
@@ -170,8 +171,8 @@ class Discovery:
 
 async def _tailnet(prober: Prober) -> TailscaleStatus:
     status = await tailscale_status()
-    await within(_PROBE_SECONDS, asyncio.gather(*(prober.answers(_host(peer), PORT) for peer in status.peers)))
-    if any(prober.known(_host(peer), PORT) for peer in status.peers):
+    await within(_PROBE_SECONDS, asyncio.gather(*(prober.answers(_host(peer), DEFAULT_PORT) for peer in status.peers)))
+    if any(prober.known(_host(peer), DEFAULT_PORT) for peer in status.peers):
         # Now that packets went there, Tailscale knows at which address of the LAN a machine is, if it is there.
         again = await tailscale_status()
         return status if again.problem else replace(status, peers=again.peers)
@@ -206,11 +207,11 @@ async def _tailnet_entry(peer: Machine, prober: Prober) -> TailnetGateway:
     return TailnetGateway(
         name=peer.name,
         host=host,
-        port=PORT,
+        port=DEFAULT_PORT,
         tailscale_ip=peer.ips[0] if peer.ips else "",
         dns_name=peer.dns_name,
-        gateway_url=f"ws://{in_url(host)}:{PORT}{NODE_PATH}",
-        reachable=prober.known(host, PORT),
+        gateway_url=f"ws://{in_url(host)}:{DEFAULT_PORT}{NODE_PATH}",
+        reachable=prober.known(host, DEFAULT_PORT),
     )
 
 

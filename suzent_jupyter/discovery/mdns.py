@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ..protocol.address import NODE_PATH
 from .names import txt_value
 
 if TYPE_CHECKING:
     from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
 
 SERVICE_TYPE = "_suzent-node._tcp.local."
-NODE_PATH = "/ws/node"
 AUTH_MODE = "approve"
-PORT = 25314
 
 
 @dataclass(frozen=True, slots=True)

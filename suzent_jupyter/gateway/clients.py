@@ -13,6 +13,7 @@ from ..protocol.wire import CallFrame, decode, decode_call, encode_ascii
 from .calls import Outcome
 from .failures import internal
 from .liveness import Liveness
+from .outbox import Outbox
 from .principals import Principal
 from .transport import Transport
 
@@ -32,7 +33,7 @@ class ClientLink:
         self._calls: dict[str | int, asyncio.Future[Outcome]] = {}
         self._listeners: dict[str, Callable[[str, Any], None]] = {}
         self._seqs: dict[str, int] = {}
-        self._unsent = 0
+        self._outbox = Outbox(transport)
         self._closed = False
         transport.allow_bytes(int(gateway.limits.socket_bytes))
         self._liveness = Liveness(transport, gateway.limits, self._dead)
@@ -186,20 +187,10 @@ class ClientLink:
     def _write(self, *parts: bytes | memoryview) -> None:
         if self._closed:
             return
-        if self._unsent > self._gateway.limits.client_buffer_bytes:
+        if self._outbox.unsent > self._gateway.limits.client_buffer_bytes:
             self.close(CLOSE_SLOW_READER, "slow reader: subscribe again")
             return
-        pending = self._transport.send(*parts)
-        if pending is not None:
-            size = sum(map(len, parts))
-            self._unsent += size
-
-            def written(done: asyncio.Future[None]) -> None:
-                self._unsent -= size
-                if not done.cancelled():
-                    done.exception()
-
-            pending.add_done_callback(written)
+        self._outbox.send(*parts)
 
 
 def submit_call(

@@ -19,6 +19,7 @@ from ..protocol.limits import Limits
 from ..protocol.rest import PendingNodeInfo
 from .changes import Changes
 from .clock import now_text
+from .households import counted_as
 from .principals import Principal
 
 if TYPE_CHECKING:
@@ -126,7 +127,8 @@ class Pairing:
             if len(devices) >= self._limits.pending_total:
                 raise SuzentError("too_many_pending", f"{len(devices)} devices wait for approval already.")
             if entry.limited and not entry.invited:
-                same = sum(other.remote == entry.remote for other in devices)
+                home = counted_as(entry.remote)
+                same = sum(counted_as(other.remote) == home for other in devices)
                 if same >= self._limits.pending_per_address:
                     raise SuzentError("too_many_pending", f"{same} devices of this address wait already.")
         entry.code = self._new_code()

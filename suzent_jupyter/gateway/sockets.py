@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
+from .households import counted_as
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Sockets:
 
     def enter(self, link: DeviceLink, transport: Transport) -> SuzentError | None:
         """Count a socket. When there is no room, return what it is refused with unless it shows a known token."""
-        address = transport.remote if transport.limited else ""
+        address = counted_as(transport.remote) if transport.limited else ""
         refusal = self._refusal(address)
         if refusal is None:
             self._links[link] = address

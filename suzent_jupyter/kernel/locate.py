@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import threading
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from .._files import read_private
+from ..protocol.address import is_loopback_host
 from ..protocol.pairing_link import PairingLink
 from ..protocol.tls_trouble import tls_trouble
 from .errors import NoGateway, Unauthorized, Unreachable, Untrusted
@@ -26,7 +27,6 @@ _FORGET = (
     "Start it, or name another: `%suzent use URL --token T`. To use the running one, forget this address: "
     f"`unset {_ENVIRONMENT}` in a terminal, `del os.environ['{_ENVIRONMENT}']` in Python."
 )
-_LOOPBACK = ("localhost", "::1")
 
 
 class Secret:
@@ -94,8 +94,7 @@ class Target:
     @property
     def is_loopback(self) -> bool:
         """Whether the gateway runs on this machine, where no proxy may come between."""
-        host = urlsplit(self.url).hostname or ""
-        return host in _LOOPBACK or host.startswith("127.")
+        return is_loopback_host(urlsplit(self.url).hostname or "")
 
 
 def parse_url(url: str, token: Secret | None, source: str) -> Target:
@@ -164,14 +163,7 @@ def _distinct(gateways: list[Running]) -> list[Running]:
 
 def _read_runtime_file(path: Path) -> Running | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-        with os.fdopen(descriptor, "rb") as stream:
-            facts = os.fstat(stream.fileno())
-            if os.name == "posix" and (
-                not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077
-            ):
-                return None  # written by somebody else, or readable for them: not to be trusted
-            body = json.loads(stream.read(65536))
+        body = json.loads(read_private(path))
         pid, token = int(body["pid"]), body.get("token")
         mount = body.get("mount_url") or ""
         url = body.get("url") or mount

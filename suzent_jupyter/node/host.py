@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Literal
 
-from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
 
 from ..protocol.device import FEATURES, ConnectMessage, EventMessage
@@ -25,6 +24,7 @@ from .backoff import Backoff
 from .calls import OnCall
 from .capability import collect
 from .connection import Connection, Lost, Refused, Revoked
+from .direct import Direct, quiet
 from .pin import Trust
 from .results import ResultError, to_wire
 from .threads import Threads
@@ -296,7 +296,7 @@ class NodeHost:
         context = await asyncio.to_thread(self._trust.context)
         secured: dict[str, Any] = {} if context is None else {"ssl": context}
         try:
-            async with connect(
+            async with Direct(
                 self.url,
                 compression=None,  # it costs several times the throughput on base64 and JSON
                 max_size=_LIMITS.socket_bytes,
@@ -305,6 +305,7 @@ class NodeHost:
                 close_timeout=_CLOSE_TIMEOUT,
                 proxy=None if is_loopback(self.url) else True,
                 user_agent_header="suzent-jupyter",
+                logger=quiet,
                 **secured,
             ) as socket:
                 opened.append(time.monotonic())
@@ -318,6 +319,11 @@ class NodeHost:
             status = error.response.status_code
             if status >= 500 or status in _PASSING:
                 raise Lost(f"the gateway answered {status}") from None
+            if 300 <= status < 400:
+                raise Refused(
+                    f"{self.url} answered {status}, which leads elsewhere, and no redirect is followed; "
+                    "give the gateway's own address"
+                ) from None
             raise Refused(
                 f"{self.url} answered {status} instead of a WebSocket; is this the gateway's address?"
             ) from None

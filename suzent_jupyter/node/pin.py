@@ -8,24 +8,23 @@ import sys
 import threading
 from urllib.parse import urlsplit
 
+from ..protocol.address import SCHEME_PORTS, in_url
 from ..protocol.pin import is_pin, pinned_context
 from .vault import TokenVault, VaultError
 
 log = logging.getLogger(__name__)
 
-_PORTS = {"wss": 443, "https": 443}
-
 
 def is_secure(url: str) -> bool:
     """Tell whether a URL asks for TLS."""
-    return urlsplit(url).scheme in _PORTS
+    return urlsplit(url).scheme in ("wss", "https")
 
 
 def origin(url: str) -> str:
     """Return ``https://host:port`` of a ``wss://`` or ``https://`` URL: one server has one key, whatever the path."""
     parts = urlsplit(url)
     host = (parts.hostname or "").casefold()
-    return f"https://{f'[{host}]' if ':' in host else host}:{parts.port or _PORTS.get(parts.scheme, 0)}"
+    return f"https://{in_url(host)}:{parts.port or SCHEME_PORTS.get(parts.scheme, 0)}"
 
 
 class Trust:

@@ -6,10 +6,10 @@ import ipaddress
 from urllib.parse import urlsplit, urlunsplit
 
 from ..node.address import socket_url
+from ..protocol.address import SCHEME_PORTS, in_url
 from ..protocol.pairing_link import PairingLink
 
 _LONGEST = 2048
-_DEFAULT_PORTS = {"ws": 80, "wss": 443}
 
 
 def canonical_url(address: str) -> str:
@@ -35,7 +35,7 @@ def canonical_url(address: str) -> str:
         host = str(ipaddress.ip_address(host))
     except ValueError:
         pass  # a name
-    netloc = f"[{host}]" if ":" in host else host
-    if parts.port and parts.port != _DEFAULT_PORTS[parts.scheme]:
+    netloc = in_url(host)
+    if parts.port and parts.port != SCHEME_PORTS[parts.scheme]:
         netloc += f":{parts.port}"
     return urlunsplit((parts.scheme, netloc, parts.path, parts.query, ""))

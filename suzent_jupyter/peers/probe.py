@@ -6,27 +6,19 @@ import asyncio
 import ssl
 from typing import Any
 
-from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidHandshake, InvalidMessage, InvalidStatus, InvalidURI
 
 from ..node.address import is_loopback
+from ..node.direct import Direct, quiet
+from ..node.pin import is_secure, tls_context
 from ..protocol.errors import SuzentError
 from ..protocol.text import clean_text
 
-_SECONDS = 3.0
 _TRY_LATER = frozenset([408, 425, 429])
 
 
-class _Knock(connect):
-    """Follows no redirect: whoever gave the address meant this one."""
-
-    def process_redirect(self, exc: Exception) -> Exception | str:
-        """Return the redirect as the failure it is."""
-        return exc
-
-
-async def probe(url: str, seconds: float = _SECONDS) -> None:
-    """Open a WebSocket at ``url`` and close it again.
+async def probe(url: str, seconds: float) -> None:
+    """Open a WebSocket at ``url`` and close it again, within ``seconds``.
 
     A certificate that no authority vouches for passes: whether it is the right one is for the join to say.
 
@@ -35,12 +27,20 @@ async def probe(url: str, seconds: float = _SECONDS) -> None:
     SuzentError
         ``gateway_unreachable`` when nothing answers in time, ``not_a_gateway`` when something else does.
     """
-    options: dict[str, Any] = {"compression": None, "ping_interval": None, "close_timeout": 0.5, "open_timeout": None}
+    options: dict[str, Any] = {
+        "logger": quiet,
+        "compression": None,
+        "ping_interval": None,
+        "close_timeout": 0.5,
+        "open_timeout": None,
+    }
     if is_loopback(url):
         options["proxy"] = None
+    if is_secure(url):
+        options["ssl"] = await asyncio.to_thread(tls_context)  # it reads the authorities' certificates
     try:
         async with asyncio.timeout(seconds):
-            async with _Knock(url, **options):
+            async with Direct(url, **options):
                 pass
     except TimeoutError:
         raise _unreachable(url, f"nothing answered within {seconds:g} s") from None

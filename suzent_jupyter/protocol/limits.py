@@ -80,6 +80,14 @@ class Limits:
     bad_tokens_per_address: int = _limit(30, "count", "bad tokens of one address in a minute; further ones get 429")
     bad_tokens_shared: int = _limit(300, "count", "the same where many share an address: loopback and proxies")
 
+    # Certificates and joins
+    certificate_check: float = _limit(
+        3600.0,
+        "s",
+        "how often the TLS certificate is looked at: files get renewed, laptops carried elsewhere",
+    )
+    join_probe: float = _limit(3.0, "s", "in which a gateway that is to be joined must answer, or it is unreachable")
+
     # Liveness
     ping_interval: float = _limit(25.0, "s", "under the 30 to 60 s after which proxies drop a silent socket")
     ping_timeout: float = _limit(25.0, "s", "silence after a written ping that means gone")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ..protocol.address import NODE_PATH, in_url
 from ..protocol.pairing_link import PairingLink
 from .public_url import is_local
 from .qr import qr_data_uri
@@ -79,14 +80,14 @@ def places(bound: Bound, own: list[LocalAddress], public_url: str) -> list[Place
         host = urlsplit(public_url).hostname or ""
         local = is_local(public_url)
         label, kind = (_THIS_MACHINE, "local") if local else ("Jupyter server", "public")
-        public = Place(label, kind, in_url(host), f"ws{public_url.removeprefix('http')}/ws/node", public_url)
+        public = Place(label, kind, in_url(host), f"ws{public_url.removeprefix('http')}{NODE_PATH}", public_url)
         if not local:
             listed.insert(0 if bound.public_first else len(listed), public)
         elif bound.port is None:
             listed.append(public)
     if bound.port is not None:
         url = f"127.0.0.1:{bound.port}"
-        listed.append(Place(_THIS_MACHINE, "local", "127.0.0.1", f"ws://{url}/ws/node", f"http://{url}"))
+        listed.append(Place(_THIS_MACHINE, "local", "127.0.0.1", f"ws://{url}{NODE_PATH}", f"http://{url}"))
     return listed
 
 
@@ -99,14 +100,9 @@ def _on_network(bound: Bound, address: LocalAddress) -> Place | None:
     if not plain and not secure:
         return None
     # Suzent's own nodes know only ws://; a page that may use the camera has to come over https://.
-    socket_url = f"ws://{plain}/ws/node" if plain else f"wss://{secure}/ws/node"
+    socket_url = f"ws://{plain}{NODE_PATH}" if plain else f"wss://{secure}{NODE_PATH}"
     base_url = f"https://{secure}" if secure else f"http://{plain}"
     return Place(address.label, address.kind, host, socket_url, base_url, bound.pin if secure else "")
-
-
-def in_url(host: str) -> str:
-    """Return a host as it stands in a URL: IPv6 in brackets (RFC 3986 section 3.2.2)."""
-    return f"[{host}]" if ":" in host else host
 
 
 class AddressBook:

@@ -9,6 +9,7 @@ import math
 import time
 from collections import OrderedDict
 
+from ..gateway.households import counted_as
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 
@@ -38,7 +39,7 @@ class BadTokens:
             ``too_many_attempts``, with ``retry_after`` in seconds.
         """
         now = time.monotonic()
-        key = "" if shared else address
+        key = "" if shared else counted_as(address)
         began, count = self._counts.get(key, (now, 0))
         if now - began >= _WINDOW:
             began, count = now, 0

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 _FORWARDING = frozenset(["Forwarded", "X-Real-Ip", "X-Scheme"])
 
 
+def is_forwarding(name: str) -> bool:
+    """Tell whether a header of this name is a proxy's, however it is spelled."""
+    name = name.title()
+    return name in _FORWARDING or name.startswith("X-Forwarded-")
+
+
 def has_forwarding_headers(headers: HTTPHeaders) -> bool:
     """Tell whether a proxy stands between: then the peer address says nothing about the sender."""
     return any(name in _FORWARDING or name.startswith("X-Forwarded-") for name in headers)
@@ -37,7 +43,7 @@ def peer_address(request: HTTPServerRequest) -> str:
 
     Of a request that a guest forwards: at the other end of the guest's.
     """
-    forwarded: str | None = getattr(request, "suzent_peer", None)  # set by the door alone, see :mod:`.door`
+    forwarded: str | None = getattr(request, "suzent_peer", None)  # set by the door alone, see :mod:`.single.door`
     if forwarded is not None:
         return forwarded
     address = getattr(getattr(request.connection, "context", None), "address", None)

@@ -13,6 +13,7 @@ from traitlets import Bool, Enum, Float, Int, List, Unicode, default, validate
 from traitlets.config import Configurable
 
 from ..gateway.settings import Settings
+from ..protocol.address import DEFAULT_PORT, DEFAULT_TLS_PORT
 from ..protocol.limits import Limits, describe_limits
 from ..protocol.text import clean_text
 from .service import ServiceConfig, in_binder, under_hub
@@ -41,7 +42,7 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
     denied_commands = List(Unicode(), help="Glob patterns of commands never dispatched, whoever asks.").tag(config=True)
 
     listener_enabled = Bool(True, help="Serve devices on a port of their own.").tag(config=True)
-    listener_port = Int(25314, min=0, max=65535, help="That port; 0 means any free one.").tag(config=True)
+    listener_port = Int(DEFAULT_PORT, min=0, max=65535, help="That port; 0 means any free one.").tag(config=True)
     trust_loopback = Enum(
         ["never", "auto"],
         "never",
@@ -54,7 +55,7 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
         help="'auto': serve TLS on a port of its own, under a self-signed certificate "
         "whose key the pairing links carry.",
     ).tag(config=True)
-    tls_port = Int(25315, min=0, max=65535, help="That port; 0 means any free one.").tag(config=True)
+    tls_port = Int(DEFAULT_TLS_PORT, min=0, max=65535, help="That port; 0 means any free one.").tag(config=True)
     certfile = Unicode("", help="Certificate chain (PEM) to serve TLS with; set together with keyfile.").tag(
         config=True
     )

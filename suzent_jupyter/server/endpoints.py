@@ -30,9 +30,9 @@ from ..protocol.rest import (
 )
 from ..protocol.wire import decode_call
 from . import invitations
+from .listener.shortcut import invoke_answer
 from .page import node_page
 from .request import Page, Request
-from .shortcut import invoke_answer
 
 
 async def list_nodes(request: Request) -> NodeListResponse:

@@ -16,6 +16,7 @@ from ..gateway.principals import NOBODY
 from ..protocol.errors import SuzentError
 from ..protocol.wire import encode_ascii
 from .auth import find_token, has_browser_headers, principal_of_token
+from .refusal import refuse
 from .request import Page, Request
 from .routes import Route
 from .service import GatewayService
@@ -191,9 +192,7 @@ class RouteHandler(Caller):
             if not self._finished:
                 self.finish()
             return
-        self.set_status(status_code, None if status_code != 499 else "Client Closed Request")
-        say_when(self, error)
-        self.finish(encode_ascii(error.as_body()))
+        refuse(self, error, status_code, None if status_code != 499 else "Client Closed Request")
 
     def clear_body_headers(self) -> None:
         """Drop what a half-made answer has set; keep ``Allow``."""
@@ -202,12 +201,6 @@ class RouteHandler(Caller):
             self.clear()
             if allow:
                 self.set_header("Allow", allow)
-
-
-def say_when(handler: web.RequestHandler, error: SuzentError) -> None:
-    """Set ``Retry-After`` on a refusal that passes with time."""
-    if (after := error.retry_after) is not None:
-        handler.set_header("Retry-After", str(after))
 
 
 def too_large(size: int, most: int) -> SuzentError:

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING
 
 from ..gateway.store import peek_setting
 from .addresses import Bound
-from .door import Door
-from .host_file import HostFacts, HostFile
-from .listener import Listener
-from .lock import GatewayLock
-from .off_loop import off_loop
+from .listener.server import Listener
+from .single.door import Door
+from .single.host_file import HostFacts, HostFile
+from .single.lock import GatewayLock
 
 if TYPE_CHECKING:
     from ..discovery import Discovery
     from ..gateway import Gateway
     from .joining import Joining
     from .service import GatewayService, ServiceConfig
-    from .tls import TlsPort
+    from .tls.port import TlsPort
 
 log = logging.getLogger("suzent_jupyter")
 
@@ -33,8 +32,8 @@ LOADED = (
     "suzent_jupyter.gateway.gateway",
     "suzent_jupyter.discovery",
     "suzent_jupyter.server.joining",
-    "suzent_jupyter.server.tls",
-    "suzent_jupyter.server.application",
+    "suzent_jupyter.server.tls.port",
+    "suzent_jupyter.server.listener.application",
 )
 
 
@@ -100,12 +99,12 @@ class Host:
             org=self._config.org,
         )
         try:
-            await off_loop(self._publish, self._lock, facts)
+            await asyncio.to_thread(self._publish, self._lock, facts)
         except OSError as error:
             log.warning("Other servers of this user won't find this gateway and run their own: %s", error)
 
     def _publish(self, lock: GatewayLock, facts: HostFacts) -> None:
-        from .lock import this_machine
+        from .single.lock import this_machine
 
         self._file.write(facts)
         lock.write_note({"pid": os.getpid(), "machine": this_machine(), "file": str(self._file.path)})
@@ -114,12 +113,12 @@ class Host:
         """Load what takes long, off the event loop, and answer."""
         config = self._config
         for module in (*LOADED, *modules):
-            await off_loop(import_module, module)
+            await asyncio.to_thread(import_module, module)
         from ..discovery import Discovery
         from ..gateway.gateway import Gateway
         from .joining import Joining
         from .own_address import OwnAddress
-        from .tls import TlsPort, wants_tls
+        from .tls.port import TlsPort, wants_tls
 
         self.gateway = Gateway(
             config.data_dir,
@@ -175,7 +174,7 @@ class Host:
             await server.close()
         if self._lock is not None:
             with contextlib.suppress(OSError):
-                await off_loop(self._file.remove)
+                await asyncio.to_thread(self._file.remove)
 
     # -- what is true of it now --
 
@@ -188,9 +187,16 @@ class Host:
             pin=self.tls.pin if self.tls is not None else "",
             for_others=self._plaintext_for_others or (self._lan_bind and self.tls is not None and bool(self.tls.port)),
             plaintext_for_others=self._plaintext_for_others,
-            ipv6=self.listener is not None and self.listener.ipv6,
+            ipv6=self._ipv6,
             public_first=self._config.public_first,
         )
+
+    @property
+    def _ipv6(self) -> bool:
+        """Whether every port that other machines reach is bound to IPv6 too: one link may name either."""
+        ports = [self.listener if self._plaintext_for_others else None, self.tls if self._lan_bind else None]
+        bound = [each.ipv6 for each in ports if each is not None and each.port]
+        return bool(bound) and all(bound)
 
     @property
     def problem(self) -> str:
@@ -200,7 +206,7 @@ class Host:
     @property
     def warnings(self) -> list[str]:
         """What the operator should know, a sentence each."""
-        from .tls import exposure
+        from .tls.port import exposure
 
         if not self._lan_bind:
             return []
@@ -231,7 +237,7 @@ class Host:
     async def _bind_listener(self, inherited: int | None) -> None:
         config = self._config
         if "node_lan_bind" not in config.settings.fixed:
-            remembered = await off_loop(peek_setting, config.data_dir, "node_lan_bind")
+            remembered = await asyncio.to_thread(peek_setting, config.data_dir, "node_lan_bind")
             if isinstance(remembered, bool):
                 config.settings.node_lan_bind = remembered
         self._lan_bind = config.settings.node_lan_bind and config.listener_enabled

@@ -106,7 +106,7 @@ class Joining:
                 return found.info()
             if await self._own_address.is_meant(url):
                 raise _own(url)
-            offer, _ = await asyncio.gather(offers(kept.capabilities), probe(url))
+            offer, _ = await asyncio.gather(offers(kept.capabilities), probe(url, self._gateway.limits.join_probe))
             if found is not None:
                 await joins.leave(found)
             join = found or Join(kept.account, url, added_at=kept.added_at)
@@ -204,7 +204,7 @@ class Joining:
         """Return the joins; what they need is loaded off the event loop when they are first asked for."""
         async with self._made:
             if self._joins is None:
-                await asyncio.get_running_loop().run_in_executor(None, import_module, "suzent_jupyter.peers.joins")
+                await asyncio.to_thread(import_module, "suzent_jupyter.peers.joins")
                 from ..peers.joins import Joins
 
                 self._joins = Joins(

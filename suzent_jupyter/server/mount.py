@@ -10,14 +10,14 @@ from tornado.routing import PathMatches, Rule, RuleRouter
 from tornado.web import Application, RequestHandler
 
 from ..protocol.errors import SuzentError
-from ..protocol.wire import encode_ascii
+from .refusal import refuse
 
 if TYPE_CHECKING:
     from .service import GatewayService
 
 #: The module of the handlers; it brings everything with it and is loaded off the event loop.
 HANDLERS = "suzent_jupyter.server.jupyter"
-FORWARDERS = "suzent_jupyter.server.forward"
+FORWARDERS = "suzent_jupyter.server.single.forward"
 
 
 class Mount(RuleRouter):
@@ -62,20 +62,17 @@ class Mount(RuleRouter):
         return self._rules_of(JupyterRouteHandler, JupyterSocketHandler, {})
 
     def _forwarding(self) -> list[Rule]:
-        from .forward import ForwardHandler, ForwardSocketHandler
+        from .single.forward import ForwardHandler, ForwardSocketHandler
 
         return self._rules_of(ForwardHandler, ForwardSocketHandler, {"root": self._plain_root})
 
     def _rules_of(self, plain: type[RequestHandler], socket: type[RequestHandler], more: dict[str, Any]) -> list[Rule]:
-        from .routes import by_path
+        from .routes import mounted
 
-        rules = []
-        for routes in by_path().values():
-            route = next(iter(routes.values()))
-            handler = socket if "WS" in routes else plain
-            arguments = {"service": self._service, "routes": routes, **more}
-            rules.append(Rule(PathMatches(f"{self._root}{route.pattern}/?"), handler, arguments))
-        return rules
+        return [
+            Rule(PathMatches(self._root + pattern), handler, {"service": self._service, "routes": routes, **more})
+            for pattern, handler, routes in mounted(plain, socket)
+        ]
 
     def get_target_delegate(
         self, target: Any, request: httputil.HTTPServerRequest, **target_params: Any
@@ -97,8 +94,4 @@ class StartingHandler(RequestHandler):
 
     def prepare(self) -> None:
         """Answer."""
-        error = SuzentError("stopping", "The gateway is starting or stopping.")
-        self.set_status(error.status)
-        self.set_header("Content-Type", "application/json")
-        self.set_header("Retry-After", "1")
-        self.finish(encode_ascii(error.as_body()))
+        refuse(self, SuzentError("stopping", "The gateway is starting or stopping."))

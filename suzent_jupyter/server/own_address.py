@@ -8,7 +8,9 @@ import socket
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-_DEFAULT_PORTS = {"ws": 80, "http": 80, "wss": 443, "https": 443}
+from ..discovery.addresses import interface_addresses
+from ..protocol.address import NODE_PATH, SCHEME_PORTS
+
 _RESOLVE_SECONDS = 3.0
 
 
@@ -26,13 +28,13 @@ class OwnAddress:
     def __init__(self, ports: Callable[[], set[int]], mount_url: str | None) -> None:
         self._ports = ports
         parts = urlsplit(mount_url or "")
-        self._mount_port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
-        self._mount_path = f"{parts.path.rstrip('/')}/ws/node"
+        self._mount_port = parts.port or SCHEME_PORTS.get(parts.scheme)
+        self._mount_path = f"{parts.path.rstrip('/')}{NODE_PATH}"
 
     async def is_meant(self, url: str) -> bool:
         """Tell whether a device socket's URL is ours by port, path and address. A name that leads nowhere is not."""
         parts = urlsplit(url)
-        port = parts.port or _DEFAULT_PORTS[parts.scheme]
+        port = parts.port or SCHEME_PORTS[parts.scheme]
         mounted = port == self._mount_port and parts.path == self._mount_path
         if not mounted and port not in self._ports():
             return False
@@ -40,7 +42,7 @@ class OwnAddress:
         try:
             async with asyncio.timeout(_RESOLVE_SECONDS):
                 found = await loop.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
-                local = await loop.run_in_executor(None, _local_addresses)
+                local = set(await asyncio.to_thread(interface_addresses))
         except (OSError, TimeoutError, UnicodeError):
             return False
         return any(_is_here(str(address[4][0]), local) for address in found)
@@ -51,9 +53,3 @@ def _is_here(text: str, local: set[str]) -> bool:
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     address = mapped or address
     return address.is_loopback or address.is_unspecified or str(address) in local
-
-
-def _local_addresses() -> set[str]:
-    import psutil
-
-    return {address.address.partition("%")[0] for each in psutil.net_if_addrs().values() for address in each}

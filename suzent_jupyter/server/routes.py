@@ -8,14 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
 from ..gateway import Authority
 from ..protocol import rest
+from ..protocol.address import NODE_PATH
 from . import endpoints, invitations
 from .request import Page, Request
+
+if TYPE_CHECKING:
+    from tornado.web import RequestHandler
 
 Endpoint = Callable[[Request], Awaitable[BaseModel | dict[str, Any] | bytes | Page]]
 
@@ -63,7 +67,7 @@ _NONE, _AGENT, _FULL = Authority.NONE, Authority.AGENT, Authority.FULL
 
 # Fixed segments stand before {node}: a node named `pending` is reached by its id.
 ROUTES: tuple[Route, ...] = (
-    Route("WS", "/ws/node", "device", _NONE, "execute"),
+    Route("WS", NODE_PATH, "device", _NONE, "execute"),
     Route("WS", "/ws/client", "client", _FULL, "execute"),
     Route("GET", "/node", endpoints.browser_node, _NONE, "read", page=True),
     Route("POST", "/nodes/{node}/invoke", endpoints.invoke, _FULL, "execute",
@@ -96,9 +100,17 @@ ROUTES: tuple[Route, ...] = (
 )  # fmt: skip
 
 
-def by_path() -> dict[str, dict[str, Route]]:
-    """Return path → method → route, in the table's order."""
+def mounted(
+    plain: type[RequestHandler], socket: type[RequestHandler]
+) -> list[tuple[str, type[RequestHandler], dict[str, Route]]]:
+    """Return each path's pattern, the handler class that serves it, and its routes by method, in the table's order.
+
+    Parameters
+    ----------
+    plain, socket : type
+        The handler classes of the mount, for requests and for WebSockets.
+    """
     table: dict[str, dict[str, Route]] = {}
     for route in ROUTES:
-        table.setdefault(route.path, {})[route.method] = route
-    return table
+        table.setdefault(route.pattern, {})[route.method] = route
+    return [(f"{pattern}/?", socket if "WS" in routes else plain, routes) for pattern, routes in table.items()]

@@ -12,6 +12,7 @@ from typing import Any
 
 from jupyter_core.paths import jupyter_runtime_dir
 
+from .._files import replace_file
 from .._version import __version__
 from ..gateway.clock import now_text
 
@@ -75,12 +76,7 @@ class RuntimeFile:
 def write_privately(path: Path, facts: dict[str, Any]) -> None:
     """Write JSON that only we can read, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_suffix(".tmp")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(facts, file, indent=1)
-    draft.replace(path)
+    replace_file(path, json.dumps(facts, indent=1).encode(), durable=False)
 
 
 def remove_dead_files() -> None:

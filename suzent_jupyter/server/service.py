@@ -17,28 +17,28 @@ from typing import TYPE_CHECKING
 
 from ..gateway import Authority, Principal
 from ..gateway.settings import Settings
+from ..protocol.address import DEFAULT_PORT, DEFAULT_TLS_PORT
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from .addresses import AddressBook
 from .attempts import BadTokens
 from .auth import KernelToken, take_note
 from .host import LOADED, Host
-from .host_file import HostFacts, read_host_file
-from .hosts import HostNames
-from .lock import GatewayLock, NoLockError, this_machine
-from .loopback import is_trusted
-from .off_loop import off_loop
+from .listener.hosts import HostNames
+from .listener.loopback import is_trusted
 from .open_sockets import OpenSockets
 from .runtime import KernelEnvironment, RuntimeFile, remove_dead_files
+from .single.host_file import HostFacts, read_host_file
+from .single.lock import GatewayLock, NoLockError, this_machine
 
 if TYPE_CHECKING:
     from tornado.httputil import HTTPServerRequest
 
     from ..discovery import Discovery
     from ..gateway import Gateway
-    from .guest import Guest
     from .joining import Joining
-    from .tls import TlsPort
+    from .single.guest import Guest
+    from .tls.port import TlsPort
 
 log = logging.getLogger("suzent_jupyter")
 
@@ -57,11 +57,11 @@ class ServiceConfig:
     settings: Settings = field(default_factory=Settings)
     limits: Limits = field(default_factory=Limits)
     listener_enabled: bool = True
-    listener_port: int = 25314
+    listener_port: int = DEFAULT_PORT
     trust_loopback: str = "never"
     require_ticket: bool = False
     tls: str = "off"
-    tls_port: int = 25315
+    tls_port: int = DEFAULT_TLS_PORT
     certfile: str = ""
     keyfile: str = ""
     listener_plaintext: bool = True
@@ -211,7 +211,7 @@ class GatewayService:
         self._trust_loopback = config.trust_loopback == "auto" and not under_hub()
         if config.single:
             try:
-                self._lock = await off_loop(GatewayLock, config.data_dir)
+                self._lock = await asyncio.to_thread(GatewayLock, config.data_dir)
             except NoLockError as error:
                 log.warning("Each server runs a gateway of its own: %s can't be locked (%s).", config.data_dir, error)
         try:
@@ -235,7 +235,7 @@ class GatewayService:
             if self._host is not None:
                 await self._host.stop()
             if self._runtime_file is not None:
-                await off_loop(self._runtime_file.remove)
+                await asyncio.to_thread(self._runtime_file.remove)
         finally:
             if self._lock is not None:
                 self._lock.close()
@@ -245,7 +245,7 @@ class GatewayService:
     async def _stay(self) -> None:
         """Be a guest until the gateway is gone; then become it, or a guest of the next."""
         for module in LOADED:
-            await off_loop(import_module, module)  # to be quick then
+            await asyncio.to_thread(import_module, module)  # to be quick then
         while self._guest is not None:
             guest = self._guest
             await guest.lost()
@@ -278,10 +278,10 @@ class GatewayService:
         while lock is not None and loop.time() < started + _SETTLE_SECONDS:
             try:
                 heirs_had_time = loop.time() > started + _HEIRS_SECONDS
-                if await off_loop(lock.take_over_from_the_dead if heirs_had_time else lock.take):
+                if await asyncio.to_thread(lock.take_over_from_the_dead if heirs_had_time else lock.take):
                     await self._be_host(lock, before)
                     return
-                facts = await off_loop(self._find_host, lock)
+                facts = await asyncio.to_thread(self._find_host, lock)
             except (NoLockError, OSError) as error:
                 log.warning("Each server runs a gateway of its own: its lock can't be used (%s).", error)
                 break
@@ -327,9 +327,9 @@ class GatewayService:
         if self._config.may_be_guest:
             self._token = KernelToken(self._config.account, self._config.org, facts.token)
             self._set_environment(facts.url or self._config.mount_url)
-        for module in ("suzent_jupyter.server.guest", *self._modules):
-            await off_loop(import_module, module)
-        from .guest import Guest
+        for module in ("suzent_jupyter.server.single.guest", *self._modules):
+            await asyncio.to_thread(import_module, module)
+        from .single.guest import Guest
 
         guest = await Guest.connect(facts)
         if guest is None:
@@ -337,7 +337,7 @@ class GatewayService:
         if not self._config.may_be_guest:
             await guest.close()
             raise AlreadyRunningError(facts)
-        await off_loop(lock.join)
+        await asyncio.to_thread(lock.join)
         self._guest = guest
         await self.write_runtime_file()
         log.info("The gateway of this user runs in process %d; this server forwards to it.", facts.pid)
@@ -367,12 +367,12 @@ class GatewayService:
         }
         self._runtime_file = RuntimeFile()
         try:
-            await off_loop(self._runtime_file.write, facts)
+            await asyncio.to_thread(self._runtime_file.write, facts)
         except OSError as error:
             log.warning("Terminals won't find this gateway by themselves: %s", error)
             self._runtime_file = None
         else:
-            await off_loop(remove_dead_files)
+            await asyncio.to_thread(remove_dead_files)
 
     # -- what the gateway asks of us --
 

@@ -12,9 +12,9 @@ from tornado.websocket import WebSocketHandler
 
 from ..gateway.turns import LARGE_BYTES
 from ..protocol.errors import CLOSE_GOING_AWAY, SuzentError
-from ..protocol.wire import encode_ascii
 from .auth import client_address, has_forwarding_headers, is_loopback, peer_address
-from .handlers import Caller, http_error, say_when
+from .handlers import Caller, http_error
+from .refusal import refuse
 from .routes import Route
 from .service import GatewayService
 
@@ -210,7 +210,4 @@ class SocketHandler(WebSocketHandler, Caller):
         if self._headers_written:
             return
         self.clear()
-        self.set_status(error.status)
-        self.set_header("Content-Type", "application/json")
-        say_when(self, error)
-        self.finish(encode_ascii(error.as_body()))
+        refuse(self, error)

@@ -12,7 +12,7 @@ import pytest
 from support.running import sync
 
 from suzent_jupyter.discovery import local_addresses
-from suzent_jupyter.discovery.addresses import in_url, parse_ip, read_addresses
+from suzent_jupyter.discovery.addresses import parse_ip, read_addresses
 
 Entry = namedtuple("Entry", "family address")
 State = namedtuple("State", "isup flags")
@@ -79,6 +79,5 @@ def test_no_network_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine(monkeypatch, {}) == []
 
 
-def test_hosts_in_urls() -> None:
-    assert (in_url("fd12::5"), in_url("10.0.0.1"), in_url("a.ts.net")) == ("[fd12::5]", "10.0.0.1", "a.ts.net")
+def test_what_is_no_address() -> None:
     assert parse_ip("fe80::1%eth0") is None and parse_ip("x") is None and parse_ip(7) is None

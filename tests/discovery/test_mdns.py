@@ -248,7 +248,12 @@ async def test_hostile_advertisements_are_cleaned_or_left_out() -> None:
     name = f"\x1b[31m{mark}\u202e<b>\n{'x' * 100}"
     infos = [
         service(
-            1, ["127.0.0.1", "224.0.0.1", "fe80::1"], 25371, display_name=name, auth_mode=b"\xff\0", tls_port="99999"
+            1,
+            ["127.0.0.1", "224.0.0.1", "fe80::1", "::ffff:127.0.0.1"],
+            25371,
+            display_name=name,
+            auth_mode=b"\xff\0",
+            tls_port="99999",
         ),
         service(2, ["224.0.0.1", "255.255.255.255", "0.0.0.0"], 25372, display_name=mark),
         service(3, ["127.0.0.1"], 0),

@@ -23,6 +23,7 @@ from suzent_jupyter.server import page
 from suzent_jupyter.server.page import node_page
 
 SOURCE = Path(page.__file__).parent
+SCRIPTS = sorted(SOURCE.glob("script/*.js"))
 
 
 def policy(headers: httpx.Headers | dict[str, str]) -> dict[str, list[str]]:
@@ -179,8 +180,16 @@ class Elements(HTMLParser):
         self.found.extend((tag, name, value or "") for name, value in attrs)
 
 
+def test_the_page_holds_every_script() -> None:
+    content = node_page("http", "localhost", "/node").content.decode()
+    assert len(SCRIPTS) > 1
+    for path in SCRIPTS:
+        assert content.count(path.read_text()) == 1, path.name
+        assert len(path.read_text().splitlines()) < 250, path.name
+
+
 def test_the_sources_hold_nothing_dangerous() -> None:
-    script = (SOURCE / "node.js").read_text()
+    script = "\n".join(path.read_text() for path in SCRIPTS)
     for word in (
         "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "import(", "fetch(",
         "XMLHttpRequest", "document.cookie", "javascript:", "srcdoc", "postMessage", "http://", "https://",
@@ -208,4 +217,5 @@ def test_the_wheel_holds_the_page(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {f"suzent_jupyter/server/page/node.{kind}" for kind in ("html", "css", "js")} <= names
+    sources = [SOURCE / "node.html", SOURCE / "node.css", *SCRIPTS]
+    assert {path.relative_to(root).as_posix() for path in sources} <= names

@@ -10,9 +10,20 @@ from importlib.resources import files
 from ..request import Page
 from .headers import page_headers
 
+#: The script in the order it is joined; they share one scope, and the last one sets it going.
+_SCRIPT = (
+    "basics", "kept", "device", "screen", "speech", "consent", "senses", "offers", "views", "calls", "connection",
+    "begin",
+)  # fmt: skip
+
 
 def _read(name: str) -> str:
     return (files(__name__) / name).read_text(encoding="utf-8")
+
+
+def _script() -> str:
+    """Return the whole script, in ES2017 and nothing newer, since televisions are slow to learn."""
+    return '(function () {\n"use strict";\n\n' + "\n".join(_read(f"script/{name}.js") for name in _SCRIPT) + "})();\n"
 
 
 def _hash(text: str) -> str:
@@ -21,9 +32,9 @@ def _hash(text: str) -> str:
 
 @cache
 def _assembled() -> tuple[bytes, str, str]:
-    style, script = _read("node.css"), _read("node.js")
+    style, script = _read("node.css"), _script()
     assert "</" not in style + script  # nothing in them may end the element they stand in
-    html = _read("node.html").replace("/* node.css */", style).replace("/* node.js */", script)
+    html = _read("node.html").replace("/* style */", style).replace("/* script */", script)
     return html.encode(), _hash(script), _hash(style)
 
 

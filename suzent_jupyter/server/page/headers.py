@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
-from ..hosts import host_name
+from ...protocol.address import NODE_PATH
+from ..listener.hosts import host_name
 
 _FIXED = {
     "X-Content-Type-Options": "nosniff",
@@ -53,7 +54,7 @@ def _own_socket(scheme: str, host: str, path: str) -> str:
     if ":" in host_name(host):
         return "'self'"  # CSP has no way to write an IPv6 address
     # A policy compares paths percent-decoded; quoted like this nothing in one can end the directive.
-    place = quote(unquote(path).rstrip("/").removesuffix("/node"), safe="/") + "/ws/node"
+    place = quote(unquote(path).rstrip("/").removesuffix("/node"), safe="/") + NODE_PATH
     # Behind a proxy that ends TLS unseen, the page is https although the request is not.
     schemes = ("wss",) if scheme == "https" else ("ws", "wss")
     return " ".join(f"{each}://{host}{place}" for each in schemes)
