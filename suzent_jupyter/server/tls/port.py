@@ -41,8 +41,9 @@ def exposure(plain_port: int | None, tls_port: int | None) -> str | None:
     if plain_port is not None:
         return (
             f"Port {plain_port} is open to other machines over plain ws://, without encryption: whoever shares the "
-            "network can read along and take tokens. SuzentApp.tls='auto' adds TLS, listener_plaintext=False closes "
-            "this port to them."
+            "network can read along and take tokens. "
+            + ("" if tls_port is not None else "SuzentApp.tls = 'auto' adds TLS; ")
+            + "SuzentApp.listener_plaintext = False closes this port to them."
         )
     if tls_port is None:
         return "No other device can join: listener_plaintext is off, and there is no TLS port."
