@@ -294,6 +294,7 @@ class DeviceLink:
         self._pending = entry
         if self._ticket is not None:
             self._gateway.tickets.use(self._ticket)
+            self._gateway.sockets.keep(self)
         self._liveness = Liveness(self._transport, self._limits, self._dead)
         whose = "Invited device" if entry.invited else "Device"
         log.info("%s '%s' at %s waits for approval with the code %s", whose, name, entry.remote, entry.code)

@@ -50,6 +50,11 @@ class Sockets:
             return SuzentError("too_many_sockets", "Too many connections of this address wait to be approved.")
         return None
 
+    def keep(self, link: DeviceLink) -> None:
+        """Let an invited device that came late keep its place until the operator has answered."""
+        if self._late.pop(link, None) is not None:
+            self._links[link] = ""
+
     def leave(self, link: DeviceLink) -> None:
         """Count it no longer: it was vouched for, or is closed."""
         self._late.pop(link, None)

@@ -62,6 +62,7 @@ class Host:
         self.joining: Joining | None = None
         self._problem = ""
         self._naming: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
         self._lan_bind = False
         self._service = service
         self._config = config
@@ -159,7 +160,15 @@ class Host:
             log.warning("%s", warning)
 
     async def stop(self) -> None:
-        """Stop listening, tell every device, close everything; guests learn of it last, when the lock is free."""
+        """Stop listening, tell every device, close everything; guests learn of it last, when the lock is free.
+
+        It is done once, also where a start that is stopped tidies up at the same time.
+        """
+        if self._stopping is None:
+            self._stopping = asyncio.ensure_future(self._stop())
+        await self._stopping
+
+    async def _stop(self) -> None:
         if self._naming is not None:
             self._naming.cancel()
         servers = [server for server in (self.listener, self.tls, self._door) if server is not None]

@@ -94,6 +94,11 @@ class AlreadyRunningError(Exception):
         super().__init__(f"A gateway of this user runs already {where} (process {facts.pid}).")
 
 
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 class GatewayService:
     """Starts with :meth:`start`, on the loop it works on; until then every request is told to wait."""
 
@@ -103,6 +108,7 @@ class GatewayService:
         self._lock: GatewayLock | None = None
         self._host: Host | None = None
         self._guest: Guest | None = None
+        self._settling: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._environment = KernelEnvironment()
         self._base_url: str | None = None
@@ -214,12 +220,17 @@ class GatewayService:
                 self._lock = await asyncio.to_thread(GatewayLock, config.data_dir)
             except NoLockError as error:
                 log.warning("Each server runs a gateway of its own: %s can't be locked (%s).", config.data_dir, error)
+        self._settling = asyncio.ensure_future(self._settle(None))
         try:
-            await self._settle(None)
-        except BaseException:
+            if self._stopping:
+                self._settling.cancel()
+            await self._settling
+        except BaseException as error:
             await self._give_up()
+            if self._stopping and isinstance(error, asyncio.CancelledError) and not _is_cancelled():
+                return  # by our own stop, and whoever starts us goes on
             raise
-        if self._guest is not None:
+        if self._guest is not None and not self._stopping:
             self._watch = asyncio.create_task(self._stay())
 
     async def stop(self) -> None:
@@ -227,6 +238,9 @@ class GatewayService:
         self._stopping = True
         self._environment.restore()
         try:
+            if self._settling is not None and not self._settling.done():
+                self._settling.cancel()
+                await asyncio.wait([self._settling])
             if self._watch is not None:
                 self._watch.cancel()
                 await asyncio.wait([self._watch])

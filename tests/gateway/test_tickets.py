@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
+import websockets
 from support.calls import error_of
 from support.client import BareClient
 from support.device import BareDevice
@@ -241,6 +244,38 @@ async def test_strangers_can_not_crowd_out_the_invited(make_gateway: Any) -> Non
             assert (await third.recv("pending"))["invited"] is True
         for device in [*strangers, guests[1]]:
             await device.__aexit__()
+
+
+@sync
+async def test_silent_sockets_do_not_push_out_an_invited_device(make_gateway: Any) -> None:
+    """It came when all places were taken, and waits for the operator while more strangers come."""
+    gateway = make_gateway(limits={"sockets_unauthenticated": 1, "sockets_late": 1})
+    async with gateway.http() as http, AsyncExitStack() as open_:
+        await open_.enter_async_context(websockets.connect(gateway.node_url))
+        ticket = (await invite(http))["ticket"]
+        guest = await open_.enter_async_context(BareDevice(gateway.node_url, "Guest", ticket=ticket))
+        code = (await guest.recv("pending"))["pairing_code"]
+        for _ in range(3):
+            await open_.enter_async_context(websockets.connect(gateway.node_url))
+        await until(lambda: len(gateway.service.gateway.sockets) == 3)
+        assert [each["pairing_code"] for each in await pending(http)] == [code]
+        await gateway.approve(code)
+        await guest.joined()
+
+
+@sync
+async def test_one_ticket_shown_by_two_devices_at_once(gateway: ThreadedGateway) -> None:
+    async with gateway.http() as http, AsyncExitStack() as open_:
+        ticket = (await invite(http))["ticket"]
+        sockets = [await open_.enter_async_context(websockets.connect(gateway.node_url)) for _ in range(4)]
+        frames = [
+            json.dumps({"type": "connect", "display_name": f"D{number}", "capabilities": [], "ticket": ticket})
+            for number in range(len(sockets))
+        ]
+        await asyncio.gather(*(ws.send(frame) for ws, frame in zip(sockets, frames, strict=True)))
+        told = [json.loads(await ws.recv()) for ws in sockets]
+        assert sorted(each["invited"] for each in told) == [False, False, False, True]
+        assert [each["invited"] for each in await pending(http)].count(True) == 1
 
 
 @sync

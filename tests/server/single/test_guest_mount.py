@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -295,6 +296,21 @@ async def test_the_gateway_does_not_join_itself_by_its_guests_mount(pair: Pair) 
         link = f"{pair.mount.url}/node#join={invited['ticket']}&id={invited['gateway_id']}"
         assert error_of(await http.post("/nodes/connect", json={"gateway_url": link})) == (409, "own_gateway")
         assert (await http.get("/nodes/connections")).json()["count"] == 0
+
+
+@sync
+async def test_the_page_of_the_guest_speaks_to_the_guest_alone(pair: Pair) -> None:
+    at = httpx.URL(pair.mount.url)
+    async with httpx.AsyncClient() as http:
+        page = await http.get(f"{pair.mount.url}/node")
+        assert page.status_code == 200
+        [policy] = page.headers.get_list("content-security-policy")
+        place = f"{at.host}:{at.port}{quote(at.path, safe='/')}/ws/node"
+        assert f"connect-src ws://{place} wss://{place};" in policy
+        assert "frame-ancestors 'none'" in policy and "report-uri" not in policy
+        assert page.headers["x-frame-options"] == "DENY" and page.headers["cache-control"] == "no-store"
+        # Jupyter's own rule for host names holds for it.
+        assert (await http.get(f"{pair.mount.url}/node", headers={"Host": "evil.example"})).status_code == 403
 
 
 @sync

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from support.gateways import ThreadedGateway
 from support.running import sync, until
 from support.waiting import wait_for
 
+from suzent_jupyter.gateway.settings import Settings
+from suzent_jupyter.protocol.pin import pinned_context
 from suzent_jupyter.server.single import lock
 
 MakeGateway = Callable[..., ThreadedGateway]
@@ -83,8 +86,6 @@ def test_the_taker_keeps_the_port_and_says_so(
 def test_a_stolen_port_is_given_up_in_time(
     make_gateway: MakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    import socket
-
     monkeypatch.setattr("suzent_jupyter.server.host._PORT_SECONDS", 0.3)
     one = make_gateway(tmp_path / "data")
     two = make_gateway(tmp_path / "data")
@@ -198,3 +199,19 @@ def test_a_guest_that_stops_harms_nobody(make_gateway: MakeGateway, tmp_path: Pa
     assert time.monotonic() - started < 3
     assert nodes(one).status_code == 200
     assert not two.service.running
+
+
+def test_the_tls_port_and_its_key_outlive_the_gateway_too(make_gateway: MakeGateway, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = [Settings(display_name="One", node_discovery_enabled=False) for _ in range(2)]
+    one, two = (make_gateway(tmp_path / "data", tls="auto", tls_port=port, settings=each) for each in settings)
+    assert (is_host(one), one.service.tls_port, two.service.tls_port) == (True, port, None)
+    pin = one.service.pin
+    one.stop()
+    wait_for(lambda: is_host(two) and two.service.tls_port, 10)
+    assert (two.service.tls_port, two.service.pin) == (port, pin)
+    answer = httpx.get(
+        f"https://127.0.0.1:{port}/nodes", headers=two.headers, verify=pinned_context(pin), trust_env=False
+    )
+    assert answer.status_code == 200
