@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -278,4 +278,9 @@ async def offers(patterns: Iterable[str] = ()) -> list[Capability]:
             raise SuzentError(
                 "invalid_request", f"This machine offers nothing like '{pattern[:64]}'; it offers: {names}."
             )
-    return [each for each in known if not wanted or any(fnmatchcase(each.name, pattern) for pattern in wanted)]
+    return fitting(known, wanted)
+
+
+def fitting(known: list[Capability], patterns: Sequence[str]) -> list[Capability]:
+    """Return those that a pattern fits; all of them where there is no pattern."""
+    return [each for each in known if not patterns or any(fnmatchcase(each.name, pattern) for pattern in patterns)]

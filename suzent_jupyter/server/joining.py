@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -156,7 +155,7 @@ class Joining:
         await self._get()
         from ..peers.joins import offers
 
-        return [each.declaration() for each in await offers() if not self._denied(each.name)]
+        return [each.declaration() for each in await offers() if not self._gateway.settings.denies(each.name)]
 
     def settings_changed(self) -> None:
         """Follow this gateway's name and denied commands."""
@@ -172,7 +171,7 @@ class Joining:
             if not rows:
                 return
             joins = await self._get()
-            from ..peers.joins import Join, offers
+            from ..peers.joins import Join, fitting, offers
 
             found = [
                 joins.add(Join(row.account, row.gateway_url, row.name, list(row.capabilities), row.added_at))
@@ -184,9 +183,7 @@ class Joining:
             for join in wanted:
                 async with self._lock(join.account, join.gateway_url):
                     if not join.running and joins.find(join.account, join.gateway_url) is join:
-                        patterns = join.patterns or ["*"]
-                        fit = [each for each in known if any(fnmatchcase(each.name, one) for one in patterns)]
-                        self._start(joins, join, fit)
+                        self._start(joins, join, fitting(known, join.patterns))
         except SuzentError as error:
             if error.code != "store_unreadable":  # which has been reported
                 log.warning("The gateways that were joined are not joined again: %s", error.message)
@@ -210,7 +207,7 @@ class Joining:
                 self._joins = Joins(
                     self._gateway.store.path.parent,
                     own_name=lambda: self._gateway.settings.display_name,
-                    denied=self._denied,
+                    denied=self._gateway.settings.denies,
                     is_self=self._is_self,
                     on_change=self._changed,
                     on_call=self._called,
@@ -227,9 +224,6 @@ class Joining:
             joins.start(join, offer, link)
         except ValueError as error:
             raise SuzentError("invalid_request", str(error)) from None
-
-    def _denied(self, command: str) -> bool:
-        return any(fnmatchcase(command, pattern) for pattern in self._gateway.settings.denied_commands)
 
     def _is_self(self, host: NodeHost) -> bool:
         return self._gateway.is_itself(host.node_identity or "", host.pairing_code, host.node_id)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+from typing import TYPE_CHECKING
 
-from tornado.httpserver import HTTPServer
+if TYPE_CHECKING:
+    from .listener.connections import GuardedServer
 
 
 class Port:
@@ -19,7 +21,7 @@ class Port:
     def __init__(self) -> None:
         self.port = 0
         self._sockets: list[socket.socket] = []
-        self._server: HTTPServer | None = None
+        self._server: GuardedServer | None = None
 
     def stop_listening(self) -> None:
         """Take no new connections."""

@@ -15,9 +15,9 @@ from support.running import sync
 
 from suzent_jupyter.gateway.settings import Settings
 from suzent_jupyter.gateway.store import Store
-from suzent_jupyter.server.certificate import OwnCertificate
-from suzent_jupyter.server.lock import GatewayLock
 from suzent_jupyter.server.service import GatewayService, ServiceConfig
+from suzent_jupyter.server.single.lock import GatewayLock
+from suzent_jupyter.server.tls.certificate import OwnCertificate
 
 
 def listening() -> set[int]:

@@ -29,6 +29,7 @@ _ACCEPTED_AT_ONCE = 2
 _NO_FILES = (errno.EMFILE, errno.ENFILE)
 _PAUSE_AFTER_FAILURE = 0.1
 _TOLD_EVERY = 60.0
+_REFUSED_BODY = 256 * 1024 * 1024  # read and dropped up to here, so that whoever sends gets to read why
 
 
 class Strangers:
@@ -127,6 +128,7 @@ class GuardedServer(HTTPServer):
         """Take what :class:`Configurable` hands over."""
         self.strangers = strangers if strangers is not None else Strangers(limits)  # an empty one is false
         usual = {
+            "max_body_size": _REFUSED_BODY,
             "max_header_size": 2 * int(limits.header_bytes),
             "idle_connection_timeout": limits.idle_timeout,
             "body_timeout": limits.body_timeout,

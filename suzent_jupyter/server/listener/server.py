@@ -14,14 +14,12 @@ from ..port import Port
 
 if TYPE_CHECKING:
     from ..service import GatewayService
-    from .connections import GuardedServer
 
 log = logging.getLogger("suzent_jupyter")
 
 _PORTS_TRIED = 50
 _BACKLOG = 1024  # connections the system keeps for us; a full queue costs the next one a second
 _CHUNK_BYTES = 256 * 1024  # of a body, read in one go
-_REFUSED_BODY = 256 * 1024 * 1024  # read and dropped up to here, so that the client gets to read why
 
 
 class Listener(Port):
@@ -38,8 +36,6 @@ class Listener(Port):
     exact : bool
         Take no other.
     """
-
-    _server: GuardedServer | None
 
     def __init__(self, service: GatewayService, host: str, port: int, *, exact: bool = False) -> None:
         super().__init__()
@@ -104,7 +100,6 @@ class Listener(Port):
             limits=self._service.gateway.limits,
             strangers=shared.strangers if shared is not None else None,
             ssl_options=self._tls,
-            max_body_size=_REFUSED_BODY,
             chunk_size=_CHUNK_BYTES,
         )
         self._server.add_sockets(self._sockets)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ..service import GatewayService
 
 _HEADER_BYTES = 128 * 1024  # what a Jupyter server takes, and ours
-_REFUSED_BODY = 256 * 1024 * 1024
 
 
 class Door(Port):
@@ -39,7 +38,6 @@ class Door(Port):
         self._server = GuardedServer(
             DoorApplication(self._service, self.secret),
             limits=self._service.gateway.limits,
-            max_body_size=_REFUSED_BODY,
             max_header_size=_HEADER_BYTES,
             body_timeout=None,  # how long a guest's caller may take is the guest's business
         )

@@ -100,6 +100,7 @@ class RefusedHandler(RequestHandler):
 
     def prepare(self) -> None:
         """Refuse."""
+        self.set_header("Connection", "close")  # as Tornado does with an answer given before the body was read
         refuse(self, SuzentError("unauthorized", "This port is for this gateway's other servers."))
 
     def data_received(self, chunk: bytes) -> None:

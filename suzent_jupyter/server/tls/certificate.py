@@ -24,6 +24,7 @@ from ...protocol.pin import pin_of_key
 if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
 log = logging.getLogger("suzent_jupyter")
 
@@ -226,11 +227,10 @@ def _names_in(certificate: x509.Certificate) -> set[str]:
     )
 
 
-def _spki(public: object) -> bytes:
+def _spki(public: CertificatePublicKeyTypes) -> bytes:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-    made: bytes = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)  # type: ignore[attr-defined]
-    return made
+    return public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 def _pem(key: EllipticCurvePrivateKey) -> bytes:
