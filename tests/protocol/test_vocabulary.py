@@ -68,7 +68,6 @@ def test_every_code_has_a_status_and_a_hint(code: str) -> None:
         "code": code,
         "hint": ERRORS[code].hint,
         "retryable": ERRORS[code].retryable,
-        **({"retry_after": 1} if ERRORS[code].retryable and error.status in (429, 503) else {}),
     }
     assert ERRORS[code].hint.endswith(".") or "`" in ERRORS[code].hint
 
