@@ -12,6 +12,7 @@ from ..endpoints import invoke
 from ..handlers import LargeBodyHandler, NoRouteHandler, RouteHandler, needs_stream
 from ..routes import mounted
 from ..sockets import SocketHandler
+from .body_time import in_time
 from .shortcut import InvokeDelegate
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class ListenerApplication(Application):
         elif (size := sum(map(len, request.headers.values()))) > limits.header_bytes:
             error = SuzentError("headers_too_large", f"The headers take {size:,} bytes.")
         if error is None:
-            return super().find_handler(request, **kwargs)
+            return in_time(request, super().find_handler(request, **kwargs), limits.body_timeout)
         return super().get_handler_delegate(request, RefusingHandler, {"service": self._service, "error": error})
 
     def get_handler_delegate(self, request: Any, target_class: Any, *args: Any, **kwargs: Any) -> Any:

@@ -131,7 +131,6 @@ class GuardedServer(HTTPServer):
             "max_body_size": _REFUSED_BODY,
             "max_header_size": 2 * int(limits.header_bytes),
             "idle_connection_timeout": limits.idle_timeout,
-            "body_timeout": limits.body_timeout,
         }
         super().initialize(request_callback, xheaders=False, **{**usual, **options})
 

@@ -39,6 +39,5 @@ class Door(Port):
             DoorApplication(self._service, self.secret),
             limits=self._service.gateway.limits,
             max_header_size=_HEADER_BYTES,
-            body_timeout=None,  # how long a guest's caller may take is the guest's business
         )
         self._server.add_sockets(self._sockets)
