@@ -78,6 +78,7 @@ class Limits:
     connections_per_address: int = _limit(64, "count", "of one address without a token; the oldest makes room")
     connections_unknown: int = _limit(256, "count", "connections without a token in all; the oldest makes room")
     bad_tokens_per_address: int = _limit(30, "count", "bad tokens of one address in a minute; further ones get 429")
+    bad_token_delay: float = _limit(0.25, "s", "how long each of those 429s is kept back: a flood comes no faster")
     bad_tokens_shared: int = _limit(300, "count", "the same where many share an address: loopback and proxies")
 
     # Certificates and joins

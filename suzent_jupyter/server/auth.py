@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hmac
@@ -140,6 +141,16 @@ def principal_of_token(service: GatewayService, request: HTTPServerRequest, toke
         raise SuzentError("unauthorized", "This token is unknown, revoked or paused.")
     take_note(request)
     return principal
+
+
+async def held_principal_of_token(service: GatewayService, request: HTTPServerRequest, token: str) -> Principal:
+    """Return the same, and keep the refusal of a bad token too many back for a moment."""
+    try:
+        return principal_of_token(service, request, token)
+    except SuzentError as error:
+        if error.code == "too_many_attempts":
+            await asyncio.sleep(service.gateway.limits.bad_token_delay)
+        raise
 
 
 def take_note(request: HTTPServerRequest) -> None:

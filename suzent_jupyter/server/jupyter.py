@@ -16,7 +16,7 @@ from tornado import web
 from ..gateway import Authority, Principal
 from ..gateway.principals import NOBODY
 from ..protocol.errors import SuzentError
-from .auth import find_token, principal_of_token
+from .auth import find_token, held_principal_of_token
 from .handlers import LargeBodyHandler, RouteHandler
 from .public_url import public_url
 from .routes import Route
@@ -73,7 +73,7 @@ async def jupyter_principal(handler: Any, service: GatewayService, route: Route)
         return NOBODY
     if token is None:
         return Principal(Authority.FULL, gateway.account, gateway.org, "", "user")
-    principal = principal_of_token(service, handler.request, token)
+    principal = await held_principal_of_token(service, handler.request, token)
     handler.current_user = handler._jupyter_current_user = User(username=principal.actor)
     return principal
 

@@ -93,7 +93,11 @@ class InvokeDelegate(HTTPMessageDelegate):
             call.node = self._node
             self._call = submit_call(self._service.gateway, principal, call)
         except SuzentError as error:
-            self._refuse(error)
+            if error.code == "too_many_attempts":
+                limits = self._service.gateway.limits
+                asyncio.get_running_loop().call_later(limits.bad_token_delay, self._refuse, error)
+            else:
+                self._refuse(error)
         except Exception as error:
             self._refuse(internal(f"POST {self._request.path}", error))
         else:

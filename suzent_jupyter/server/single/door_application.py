@@ -16,7 +16,7 @@ from tornado.web import Application, RequestHandler, stream_request_body
 from ...gateway import Authority, Principal
 from ...gateway.principals import NOBODY
 from ...protocol.errors import SuzentError
-from ..auth import find_token, principal_of_token, take_note
+from ..auth import find_token, held_principal_of_token, take_note
 from ..handlers import Caller, LargeBodyHandler
 from ..public_url import mount_url
 from ..refusal import refuse
@@ -51,7 +51,7 @@ class DoorCaller(Caller):
             token = find_token(self.request.headers)
             if token is None:
                 raise SuzentError("unauthorized", "This needs a token.")
-            self._admit(principal_of_token(self.service, self.request, token), least)
+            self._admit(await held_principal_of_token(self.service, self.request, token), least)
 
     def check_host_name(self) -> None:
         """Leave it to the guest, whose server knows its names."""

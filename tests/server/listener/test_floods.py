@@ -130,7 +130,7 @@ async def test_devices_with_known_tokens_get_in_beside_sockets_that_say_nothing(
 
 @sync
 async def test_1000_bad_tokens(make_counted: MakeCounted) -> None:
-    gateway = make_counted()
+    gateway = make_counted(bad_token_delay=0.005)
     async with good_device(gateway) as device:
         before, memory = gateway.counts(), gateway.ask("rss")
         statuses: list[int] = []
