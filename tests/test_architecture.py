@@ -41,7 +41,8 @@ def test_importing_the_package_is_cheap() -> None:
     [
         ("suzent_jupyter.protocol", {"tornado", "jupyter_server", "pandas", "sqlalchemy", "websockets", "httpx"}),
         ("suzent_jupyter.gateway", {"tornado", "jupyter_server", "pandas", "IPython", "websockets"}),
-        ("suzent_jupyter.server.listener", {"jupyter_server", "pandas", "IPython"}),
+        ("suzent_jupyter.discovery", {"tornado", "jupyter_server", "pandas", "websockets", "zeroconf", "psutil"}),
+        ("suzent_jupyter.server.listener.server", {"jupyter_server", "pandas", "IPython"}),
         ("suzent_jupyter.server.app", {"pandas", "matplotlib", "sqlalchemy"}),
     ],
 )

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import conformance, demo, devices, gateway, host
+from . import conformance, demo, devices, discover, gateway, host, invite, joins
 
 app = typer.Typer(
     name="jupyter suzent",
@@ -32,5 +32,5 @@ def main(
     """The gateway your devices join, and the devices, from a terminal."""
 
 
-for module in (devices, host, demo, gateway, conformance):
+for module in (devices, invite, discover, joins, host, demo, gateway, conformance):
     module.register(app, node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,15 +61,8 @@ def register(app: typer.Typer, node: typer.Typer) -> None:
 def list_nodes(url: Url = None, token: Token = None, json: Json = False) -> None:
     """List the connected nodes."""
     with _gateway(url, token) as gateway:
-        body = gateway.get("/nodes")
-        if json:
-            say_json(body)
-        else:
-            rows = [
-                {**item, "commands": _names(item.get("capabilities")), "node": item.get("display_name")}
-                for item in body["nodes"]
-            ]
-            say_table(rows, ["node", "node_id", "platform", "status", "commands"], "No node is connected.")
+        columns = ["node", "node_id", "platform", "status", "commands"]
+        _list(gateway.get("/nodes"), "nodes", columns, "No node is connected.", json)
 
 
 def status(url: Url = None, token: Token = None, json: Json = False) -> None:
@@ -148,20 +141,8 @@ def invoke(
 def pending(url: Url = None, token: Token = None, json: Json = False) -> None:
     """List what waits for approval."""
     with _gateway(url, token) as gateway:
-        body = gateway.get("/nodes/pending")
-        if json:
-            say_json(body)
-        else:
-            rows = [
-                {
-                    **item,
-                    "code": item.get("pairing_code"),
-                    "name": item.get("display_name"),
-                    "commands": _names(item.get("capabilities")),
-                }
-                for item in body["pending"]
-            ]
-            say_table(rows, ["code", "name", "platform", "kind", "remote", "commands"], "Nothing waits for approval.")
+        columns = ["code", "name", "platform", "kind", "invited", "remote", "commands"]
+        _list(gateway.get("/nodes/pending"), "pending", columns, "Nothing waits for approval.", json)
 
 
 def approve(code: Code, url: Url = None, token: Token = None, json: Json = False) -> None:
@@ -179,16 +160,8 @@ def deny(code: Code, url: Url = None, token: Token = None, json: Json = False) -
 def devices(url: Url = None, token: Token = None, json: Json = False) -> None:
     """List every device and token that was approved."""
     with _gateway(url, token) as gateway:
-        body = gateway.get("/nodes/devices")
-        if json:
-            say_json(body)
-        else:
-            rows = [
-                {**item, "device": item.get("display_name"), "connected": "yes" if item.get("connected") else "no"}
-                for item in body["devices"]
-            ]
-            columns = ["device", "device_id", "platform", "scope", "status", "connected", "token_hint"]
-            say_table(rows, columns, "No device has been approved yet.")
+        columns = ["device", "device_id", "platform", "scope", "status", "connected", "token_hint"]
+        _list(gateway.get("/nodes/devices"), "devices", columns, "No device has been approved yet.", json)
 
 
 def revoke(device: Device, url: Url = None, token: Token = None, json: Json = False) -> None:
@@ -233,15 +206,9 @@ def audit(
 ) -> None:
     """Show who did what, newest first."""
     with _gateway(url, token) as gateway:
+        columns = ["at", "actor", "action", "node", "command", "outcome", "ms"]
         body = gateway.get("/audit", limit=limit, before=before)
-        if json:
-            say_json(body)
-        else:
-            rows = [
-                {**item, "ms": "" if item.get("duration_ms") is None else f"{item['duration_ms']:.0f}"}
-                for item in body["entries"]
-            ]
-            say_table(rows, ["at", "actor", "action", "node", "command", "outcome", "ms"], "Nothing is recorded yet.")
+        _list(body, "entries", columns, "Nothing is recorded yet.", json)
 
 
 def config_get(
@@ -251,7 +218,7 @@ def config_get(
     json: Json = False,
 ) -> None:
     """Show the settings in force, or one of them."""
-    from ..kernel.display import Facts
+    from ..kernel.display import Config
     from ..kernel.settings import lookup
 
     with _gateway(url, token) as gateway:
@@ -262,7 +229,7 @@ def config_get(
         elif json:
             say_json(body)
         else:
-            say(repr(Facts(body)))
+            say(repr(Config(body)))
 
 
 def config_set(
@@ -283,8 +250,29 @@ def config_set(
             say(f"{key} is {body.get(key)}{' after a restart' if body.get('restart_required') else ''}.")
 
 
+def _list(body: dict[str, Any], field: str, columns: list[str], empty: str, json: bool) -> None:
+    if json:
+        say_json(body)
+    else:
+        rows = [item | {name: cell(item) for name, cell in _CELLS.items() if name in columns} for item in body[field]]
+        say_table(rows, columns, empty)
+
+
 def _names(capabilities: Any) -> str:
     return ", ".join(str(item.get("name", "")) for item in capabilities or ())
+
+
+#: Columns that show something else than the field of their name.
+_CELLS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "name": lambda item: item.get("display_name"),
+    "node": lambda item: item.get("node", item.get("display_name")),
+    "device": lambda item: item.get("display_name"),
+    "code": lambda item: item.get("pairing_code"),
+    "commands": lambda item: _names(item.get("capabilities")),
+    "invited": lambda item: str(item.get("invitation") or "yes") if item.get("invited") else "no",
+    "connected": lambda item: "yes" if item.get("connected") else "no",
+    "ms": lambda item: "" if item.get("duration_ms") is None else f"{item['duration_ms']:.0f}",
+}
 
 
 def _done(body: dict[str, Any], otherwise: str, json: bool) -> None:

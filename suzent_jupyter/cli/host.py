@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import importlib.util
 import json
+import os
 import shlex
 import signal
 import sys
@@ -25,7 +26,11 @@ def register(app: typer.Typer, node: typer.Typer) -> None:
     def host(
         name: Annotated[str, typer.Option(help="What people call this node.")] = "Local PC",
         url: Annotated[
-            str, typer.Option(help="The gateway: ws://… or host:port. Default: SUZENT_BASE_URL, else the running one.")
+            str,
+            typer.Option(
+                help="The gateway: its pairing link, wss://…, ws://… or host:port. "
+                "Default: SUZENT_BASE_URL, else the running one."
+            ),
         ] = "",
         capabilities: Annotated[str, typer.Option(help="Offer only these, comma-separated; camera.* works.")] = "",
         module: Annotated[list[str] | None, typer.Option(help="File or module with @capability functions.")] = None,
@@ -83,7 +88,10 @@ def _running() -> str | None:
     """Return the gateway of this user that is running, None if there is none yet; which of several is an error."""
     from ..kernel.errors import NoGateway
     from ..kernel.locate import locate
+    from ..protocol.pairing_link import PairingLink
 
+    if PairingLink.is_link(os.environ.get("SUZENT_BASE_URL", "")):
+        return None  # the host reads it, with its ticket
     try:
         return locate().url
     except NoGateway as error:

@@ -22,6 +22,12 @@ def say(text: str) -> None:
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
 
+def say_aside(text: str) -> None:
+    """Print a line on stderr, beside the answer."""
+    encoding = sys.stderr.encoding or "utf-8"
+    sys.stderr.write(_terminal(one_line(text, 1500)).encode(encoding, "replace").decode(encoding) + "\n")
+
+
 def say_json(body: Any) -> None:
     """Print JSON; ASCII, so that it survives any pipe."""
     say(json.dumps(body, indent=2 if sys.stdout.isatty() else None))
@@ -68,6 +74,7 @@ _COMMANDS = {
     "%suzent config": "jupyter suzent config set",
     "%suzent host-token": "jupyter suzent host-token",
     "%suzent audit": "jupyter suzent audit",
+    "%suzent invite": "jupyter suzent invite",
     "%suzent use URL --token T": "--url URL --token T",
     "%suzent use URL": "--url URL",
     "%suzent ": "jupyter suzent node ",

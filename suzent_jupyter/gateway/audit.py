@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _GATHER_SECONDS = 0.25
 _PRUNE_EVERY = 1000
-T = TypeVar("T")
 _ORIGIN_DEPTH = 16
 
 
@@ -90,13 +89,18 @@ class Audit:
         if self._flush is None:
             self._flush = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._write)
 
-    def run(self, work: Callable[[sa.Connection], T]) -> asyncio.Future[T]:
-        """Run a job of the store's that inserts entries; what was gathered before goes first, so that ids follow time.
+    def change(self, rows: list[Row], work: Callable[[sa.Connection], object]) -> asyncio.Future[list[Row]]:
+        """Change the store and write entries of it, both or neither; they are to be published by the caller.
 
-        Raises as :meth:`.store.Store.run`.
+        What was gathered before is written first, so that ids follow time. Raises as :meth:`.store.Store.run`.
         """
+
+        def both(connection: sa.Connection) -> list[Row]:
+            work(connection)
+            return self.insert(connection, rows)
+
         self._write()
-        return self._store.run(work)
+        return self._store.run(both)
 
     def insert(self, connection: sa.Connection, rows: list[Row]) -> list[Row]:
         """Write entries inside a transaction of the caller's; for what must not be lost."""

@@ -24,10 +24,6 @@ class Changes:
         """Stop that."""
         self._listeners.get(topic, {}).pop(listener, None)
 
-    def listened(self, topic: str) -> bool:
-        """Tell whether anyone listens to ``topic``."""
-        return bool(self._listeners.get(topic))
-
     def publish(
         self, topic: str, kind: str, item: Callable[[], Any] | Any, may_see: Callable[[Principal], bool]
     ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,14 +11,14 @@ from ..protocol.client import TOPICS, HelloMessage
 from ..protocol.errors import CLOSE_DEAD, CLOSE_GOING_AWAY, CLOSE_SLOW_READER, SuzentError
 from ..protocol.wire import CallFrame, decode, decode_call, encode_ascii
 from .calls import Outcome
+from .failures import internal
 from .liveness import Liveness
+from .outbox import Outbox
 from .principals import Principal
 from .transport import Transport
 
 if TYPE_CHECKING:
     from .gateway import Gateway
-
-log = logging.getLogger("suzent_jupyter")
 
 _ORIGIN_BYTES = 4096
 
@@ -34,7 +33,7 @@ class ClientLink:
         self._calls: dict[str | int, asyncio.Future[Outcome]] = {}
         self._listeners: dict[str, Callable[[str, Any], None]] = {}
         self._seqs: dict[str, int] = {}
-        self._unsent = 0
+        self._outbox = Outbox(transport)
         self._closed = False
         transport.allow_bytes(int(gateway.limits.socket_bytes))
         self._liveness = Liveness(transport, gateway.limits, self._dead)
@@ -72,9 +71,8 @@ class ClientLink:
             if frame is not None and _is_id(frame.id):
                 body["id"] = frame.id
             self._send(body)
-        except Exception:
-            log.exception("A client frame could not be handled")
-            self._send(SuzentError("internal", "The gateway failed on that frame.").as_frame())
+        except Exception as error:
+            self._send(internal("A frame of a client", error).as_frame())
 
     def pong(self, payload: bytes) -> None:
         """Take an RFC 6455 pong; liveness sees it as received bytes."""
@@ -150,8 +148,7 @@ class ClientLink:
             self._send_error(call_id, SuzentError("cancelled", "The call was cancelled."))
         elif (error := future.exception()) is not None:
             if not isinstance(error, SuzentError):
-                log.error("A call failed inside the gateway", exc_info=error)
-                error = SuzentError("internal", "The gateway failed on that call.")
+                error = internal("A call", error)
             self._send_error(call_id, error)
         else:
             outcome = future.result()
@@ -190,20 +187,10 @@ class ClientLink:
     def _write(self, *parts: bytes | memoryview) -> None:
         if self._closed:
             return
-        if self._unsent > self._gateway.limits.client_buffer_bytes:
+        if self._outbox.unsent > self._gateway.limits.client_buffer_bytes:
             self.close(CLOSE_SLOW_READER, "slow reader: subscribe again")
             return
-        pending = self._transport.send(*parts)
-        if pending is not None:
-            size = sum(map(len, parts))
-            self._unsent += size
-
-            def written(done: asyncio.Future[None]) -> None:
-                self._unsent -= size
-                if not done.cancelled():
-                    done.exception()
-
-            pending.add_done_callback(written)
+        self._outbox.send(*parts)
 
 
 def submit_call(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fnmatch
 import hashlib
 import secrets
 from collections.abc import Callable
@@ -116,7 +115,7 @@ class Dispatcher:
         started: float,
         seconds: float,
     ) -> Call:
-        if any(fnmatch.fnmatchcase(command, pattern) for pattern in self._settings.denied_commands):
+        if self._settings.denies(command):
             raise SuzentError("command_denied", f"This gateway never runs '{command[:128]}'.")
         if session.device.status == "paused":
             raise SuzentError("paused", f"{session.display_name} is paused.")

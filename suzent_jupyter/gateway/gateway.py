@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from .clients import ClientLink
 from .clock import now_text
 from .devices import Device, Devices
 from .dispatch import Dispatcher
+from .identity import load_identity, new_identity
 from .link import DeviceLink
 from .pairing import Pairing, Pending
 from .principals import Principal
@@ -33,12 +34,14 @@ from .session import NodeSession
 from .settings import NEEDS_RESTART, Settings, save_settings
 from .sockets import Sockets
 from .store import Store
+from .tickets import Invitation, Tickets
 from .tokens import mint_token, token_digest, token_hint
 from .transport import Transport
 from .turns import Turns
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
+    from pydantic import BaseModel
 
 log = logging.getLogger("suzent_jupyter")
 
@@ -62,6 +65,8 @@ class Gateway:
         Their organisation, ``""`` for none.
     single_account : bool
         Whether every waiting device belongs to ``account``; otherwise to whoever enters its code.
+    require_ticket : bool
+        Whether a device that is not known must come by a pairing link to wait for approval.
     trusted_token : callable, optional
         Token → principal for tokens the server holds itself (the kernels' token).
     """
@@ -75,6 +80,7 @@ class Gateway:
         account: str,
         org: str = "",
         single_account: bool = True,
+        require_ticket: bool = False,
         trusted_token: Callable[[str], Principal | None] = lambda token: None,
     ) -> None:
         self.settings = settings
@@ -82,7 +88,10 @@ class Gateway:
         self.account = account
         self.org = org
         self.waiting_account = account if single_account else None
+        self.require_ticket = require_ticket
         self.trusted_token = trusted_token
+        #: This gateway's id for good; a passing one while the store can't be read.
+        self.identity = new_identity()
         self.version = __version__
         #: Set when the store is loaded: until then nobody's token is known.
         self.ready = asyncio.Event()
@@ -92,9 +101,12 @@ class Gateway:
         self.registry = Registry()
         self.sockets = Sockets(limits)
         self.pairing = Pairing(limits, self.changes)
+        self.tickets = Tickets(limits)
         self.store = Store(data_dir, limits.store_poll, self._read_again)
         self.audit = Audit(self.store, self.changes, int(limits.audit_rows))
         self.dispatcher = Dispatcher(self.registry, settings, self.audit, limits)
+        #: Topic → what a subscriber starts from, for what is not the gateway's own.
+        self.snapshots: dict[str, Callable[[Principal], Sequence[BaseModel]]] = {}
         self._as_started: dict[str, Any] = {}
         self._loop = asyncio.get_running_loop()
         self._links: dict[NodeSession, DeviceLink] = {}
@@ -106,13 +118,17 @@ class Gateway:
     async def start(self) -> None:
         """Load the store; devices that knock before it is loaded wait for it."""
 
+        identity: list[str] = []
+
         def load(connection: sa.Connection) -> list[Device]:
             self.settings.remember(connection)
+            identity.append(load_identity(connection))
             return _load_devices(connection)
 
         devices = await self.store.open(load)
         if devices is not None:
             self.devices.replace_all(devices)
+            self.identity = identity[-1]
         self._as_started = self.settings.values()
         self.ready.set()
 
@@ -130,6 +146,13 @@ class Gateway:
     def authenticate(self, token: str) -> Principal | None:
         """Return whom a token we issued stands for; None if unknown, revoked or paused."""
         return self.devices.authenticate(token)
+
+    def is_itself(self, node_identity: str, code: str | None, node_id: str | None) -> bool:
+        """Tell whether the gateway that gave a device of this identity that code, or that id, is this one."""
+        if code:
+            return self.pairing.identity_behind(code) == node_identity
+        device = self.devices.by_id(node_id or "")
+        return device is not None and device.node_identity == node_identity
 
     # -- sockets (called by the server) --
 
@@ -165,7 +188,7 @@ class Gateway:
         session.device.last_seen = session.connected_at
         self._tell_node("added" if old is None else "changed", session)
         self._tell_device("changed", session.device)
-        self._note(session.device.account, f"device:{session.node_id}", "node.connect", session)
+        self._note(session, "connect")
 
     def session_closed(self, session: NodeSession) -> None:
         """Take note that a node's socket is gone. A newer session of the same device stays untouched."""
@@ -216,24 +239,17 @@ class Gateway:
             self._remember_last_seen(session.device)
             self._tell_node("removed", session)
             self._tell_device("changed", session.device)
-            self._note(session.device.account, f"device:{session.node_id}", "node.disconnect", session)
+            self._note(session, "disconnect")
 
     def _remember_last_seen(self, device: Device) -> None:
         if self.devices.by_id(device.device_id) is not device:
             return
 
-        def work(connection: sa.Connection) -> None:
-            import sqlalchemy as sa
-
-            from . import schema
-
-            table = schema.devices
-            seen = {"last_seen": device.last_seen}
-            connection.execute(sa.update(table).where(table.c.device_id == device.device_id).values(**seen))
-
+        seen = {"last_seen": device.last_seen}
         try:
             # Nobody waits for it, and a failure is in the store's log.
-            self.store.run(work).add_done_callback(lambda done: done.cancelled() or done.exception())
+            written = self.store.run(lambda connection: _update_device(connection, device, seen))
+            written.add_done_callback(lambda done: done.cancelled() or done.exception())
         except SuzentError:
             return  # the gateway is stopping
 
@@ -271,6 +287,8 @@ class Gateway:
         device = entry.link.new_device(principal.account)
         row = Row(principal.account, principal.actor, "device.approve", node=device.display_name)
         row.detail = {"remote": entry.remote, "commands": device.approved}
+        if entry.invited:
+            row.detail |= {"invited": True, "invitation": entry.invitation}
         device, token = await self.adopt(device, row, lambda: self.pairing.end(entry, "used"))
         entry.link.approved(device, token)
         message = f"Approved {device.display_name}."
@@ -296,6 +314,12 @@ class Gateway:
             self._tell_node("changed", session)
         message = f"Approved {', '.join(shown)} of {device.display_name}."
         return PairingActionResponse(success=True, message=message, device_id=device.device_id)
+
+    def invite(self, principal: Principal, name: str | None) -> Invitation:
+        """Make a ticket for a pairing link. It says that the operator expects the device; it approves nothing."""
+        invitation = self.tickets.mint(principal.account, clean_text(name or "", int(self.limits.name_chars)))
+        self.audit.record(Row(principal.account, principal.actor, "device.invite", node=invitation.ticket.name))
+        return invitation
 
     async def deny(self, principal: Principal, code: str) -> PairingActionResponse:
         """Deny what one exact code stands for: a device is sent away, new commands stay refused."""
@@ -329,23 +353,20 @@ class Gateway:
             row = Row(device.account, "kernel", "device.adopt", node=device.display_name)
         former: list[dict[str, Any]] = []
 
-        def work(connection: sa.Connection) -> list[Row]:
+        def work(connection: sa.Connection) -> None:
             # Whom it replaces is decided here, one after the other, also when another process shares the file.
             former[:] = _same_installation(connection, device)
             device.device_id = former[0]["device_id"] if former else secrets.token_hex(8)
             row.node_id = device.device_id
             _replace_device(connection, device, [asdict(device)])
-            return self.audit.insert(connection, [row])
 
-        rows = await self.audit.run(work)
+        rows = await self.audit.change([row], work)
         if not wanted():
             gone = msgspec.structs.replace(row, outcome="code_gone")
-
-            def undo(connection: sa.Connection) -> list[Row]:
-                _replace_device(connection, device, former, only_if_same=True)
-                return self.audit.insert(connection, [gone])
-
-            self.audit.publish([*rows, *await self.audit.run(undo)])
+            rows += await self.audit.change(
+                [gone], lambda connection: _replace_device(connection, device, former, only_if_same=True)
+            )
+            self.audit.publish(rows)
             raise SuzentError("code_gone", f"{device.display_name} hung up before it could be approved.")
         known = self.devices.by_id(device.device_id)
         self.devices.put(device)
@@ -366,15 +387,7 @@ class Gateway:
         device = self.devices.find(principal, device_id)
         row = self._device_row(principal, "device.revoke", device)
 
-        def work(connection: sa.Connection) -> list[Row]:
-            import sqlalchemy as sa
-
-            from . import schema
-
-            connection.execute(sa.delete(schema.devices).where(schema.devices.c.device_id == device.device_id))
-            return self.audit.insert(connection, [row])
-
-        rows = await self.audit.run(work)
+        rows = await self.audit.change([row], lambda connection: _replace_device(connection, device, []))
         self._drop_device(device)
         self.audit.publish(rows)
         return PairingActionResponse(
@@ -408,16 +421,7 @@ class Gateway:
         return await self.adopt(device, row)
 
     async def _change_device(self, device: Device, changes: dict[str, Any], row: Row) -> None:
-        def work(connection: sa.Connection) -> list[Row]:
-            import sqlalchemy as sa
-
-            from . import schema
-
-            table = schema.devices
-            connection.execute(sa.update(table).where(table.c.device_id == device.device_id).values(**changes))
-            return self.audit.insert(connection, [row])
-
-        rows = await self.audit.run(work)
+        rows = await self.audit.change([row], lambda connection: _update_device(connection, device, changes))
         for name, value in changes.items():
             setattr(device, name, value)
         self._tell_device("changed", device)
@@ -457,9 +461,13 @@ class Gateway:
 
     @property
     def restart_required(self) -> bool:
-        """Whether a setting differs from what was in force at start and takes effect only there."""
+        """Whether a setting differs from what is in force and takes effect only at the next start."""
         now = self.settings.values()
         return any(now[name] != self._as_started.get(name, now[name]) for name in NEEDS_RESTART)
+
+    def started_with(self, **settings: Any) -> None:
+        """Take note of what the server really did with settings that take effect at start."""
+        self._as_started |= settings
 
     async def configure(self, principal: Principal, changes: dict[str, Any]) -> None:
         """Change settings and remember them; ``invalid_request`` for what can't be set."""
@@ -468,11 +476,7 @@ class Gateway:
             return
         row = Row(principal.account, principal.actor, "config", detail=changes)
 
-        def work(connection: sa.Connection) -> list[Row]:
-            save_settings(connection, changes)
-            return self.audit.insert(connection, [row])
-
-        rows = await self.audit.run(work)
+        rows = await self.audit.change([row], lambda connection: save_settings(connection, changes))
         self.settings.apply(changes)
         if changes.get("nodes_enabled") is False:
             error = SuzentError("nodes_disabled", "This gateway's nodes were switched off.")
@@ -494,6 +498,8 @@ class Gateway:
                 items = self.list_pending(principal)
             case "devices":
                 items = self.list_devices(principal)
+            case _ if topic in self.snapshots:
+                items = list(self.snapshots[topic](principal))
         return [item.model_dump() for item in items]
 
     # -- telling --
@@ -511,12 +517,14 @@ class Gateway:
             lambda principal: principal.account == device.account,
         )
 
-    def _note(self, account: str, actor: str, action: str, session: NodeSession) -> None:
+    def _note(self, session: NodeSession, what: str) -> None:
+        name, remote = clean_text(session.display_name, 128), clean_text(session.transport.remote, 128)
+        log.info("Device '%s' (%s) at %s %sed", name, session.node_id, remote, what)
         self.audit.record(
             Row(
-                account,
-                actor,
-                action,
+                session.device.account,
+                f"device:{session.node_id}",
+                f"node.{what}",
                 node_id=session.node_id,
                 node=session.display_name,
                 detail={"remote": session.transport.remote},
@@ -572,6 +580,15 @@ def _same_installation(connection: sa.Connection, device: Device) -> list[dict[s
         table.c.scope == "node", table.c.node_identity == device.node_identity, table.c.account == device.account
     )
     return [dict(row) for row in connection.execute(query.limit(1)).mappings()]
+
+
+def _update_device(connection: sa.Connection, device: Device, changes: dict[str, Any]) -> None:
+    import sqlalchemy as sa
+
+    from . import schema
+
+    table = schema.devices
+    connection.execute(sa.update(table).where(table.c.device_id == device.device_id).values(**changes))
 
 
 def _replace_device(

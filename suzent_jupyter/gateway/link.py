@@ -24,6 +24,7 @@ from .devices import Device
 from .liveness import LATE_LOOP_SECONDS, Liveness
 from .pairing import Pending
 from .session import NodeSession
+from .tickets import Ticket
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -65,13 +66,15 @@ class DeviceLink:
         self._features: frozenset[str] | None = None
         self._identity = ""
         self._warnings: list[str] = []
+        self._ticket: Ticket | None = None
+        self._has_ticket = False
         first = self._limits.first_frame_bytes + self._limits.capabilities * self._limits.capability_bytes
         transport.allow_bytes(int(first))
-        self._silence = self._after(self._limits.handshake_timeout)
-        try:
-            gateway.sockets.enter(self, transport)
-        except SuzentError as error:
-            self._refuse(error)
+        self._late = gateway.sockets.enter(self, transport)
+        patience = self._limits.handshake_timeout
+        if self._late is not None:
+            patience = min(patience, self._limits.late_timeout)
+        self._silence = self._after(patience)
 
     # -- what the socket tells us --
 
@@ -141,7 +144,8 @@ class DeviceLink:
             return
         if self._session is None and self._pending is None and self._handshake is None:
             self._refuse(
-                SuzentError("handshake_timeout", f"No frame came within {self._limits.handshake_timeout:g} s.")
+                self._late
+                or SuzentError("handshake_timeout", f"No frame came within {self._limits.handshake_timeout:g} s.")
             )
 
     def _refuse(self, error: SuzentError) -> None:
@@ -232,7 +236,30 @@ class DeviceLink:
                 self._adopt(self._new_device(name, frame, capabilities, principal.account), frame, capabilities)
             )
         else:
+            self._check_ticket(name, token, frame)
             self._wait_for_approval(name, capabilities, frame)
+
+    def _check_ticket(self, name: str, token: str, frame: dict[str, Any]) -> None:
+        """Take the ticket out of the frame; ``ticket_required`` where there must be one and there is none."""
+        text = frame.pop("ticket", None)
+        self._has_ticket = text not in (None, "")
+        problem = ""
+        if self._has_ticket:
+            self._ticket, problem = self._gateway.tickets.read(text)
+        if self._ticket is not None:
+            return
+        if self._gateway.require_ticket and self._gateway.devices.by_token(token) is None:
+            if token and self._gateway.store.problem:
+                # Old devices would take a refusal as final and forget a token that is still good.
+                raise SuzentError("store_failed", "The gateway can't read its database and knows no device.")
+            raise SuzentError(
+                "ticket_required",
+                f"{problem or 'This gateway lets only invited devices wait for approval.'} "
+                "A device that can't open pairing links can't join here.",
+            )
+        if problem:
+            self._warnings.append(problem)
+            log.warning("Device '%s' at %s waits uninvited: %s", name, self._transport.remote, problem)
 
     async def _adopt(self, device: Device, frame: dict[str, Any], capabilities: list[CapabilitySchema]) -> None:
         device, token = await self._gateway.adopt(device, wanted=lambda: not self._closed)
@@ -240,7 +267,11 @@ class DeviceLink:
         self._open_session(device, device.display_name, capabilities, frame, token)
 
     def _wait_for_approval(self, name: str, capabilities: list[CapabilitySchema], frame: dict[str, Any]) -> None:
+        if self._late is not None and self._ticket is None:
+            raise self._late
         account = self._gateway.waiting_account
+        if account is None and self._ticket is not None:
+            account = self._ticket.account
         replaces = self._gateway.devices.by_identity(self._identity, account) if account is not None else None
         entry = Pending(
             display_name=name,
@@ -256,13 +287,27 @@ class DeviceLink:
             replaces=replaces.device_id if replaces is not None else None,
             description=clean_text(frame.get("description"), int(self._limits.description_chars)),
             tags=read_tags(frame.get("tags"), self._limits),
+            invited=self._ticket is not None,
+            invitation=self._ticket.name if self._ticket is not None else "",
         )
         self._gateway.pairing.add(entry)
         self._pending = entry
+        if self._ticket is not None:
+            self._gateway.tickets.use(self._ticket)
+            self._gateway.sockets.keep(self)
         self._liveness = Liveness(self._transport, self._limits, self._dead)
-        log.info("Device '%s' at %s waits for approval with the code %s", name, entry.remote, entry.code)
+        whose = "Invited device" if entry.invited else "Device"
+        log.info("%s '%s' at %s waits for approval with the code %s", whose, name, entry.remote, entry.code)
         message = f"Waiting for approval. Tell the operator this code: {entry.code}"
-        self._send(PendingResponse(pairing_code=entry.code, message=message, expires_at=entry.expires_at))
+        self._send(
+            PendingResponse(
+                pairing_code=entry.code,
+                message=message,
+                expires_at=entry.expires_at,
+                invited=entry.invited if self._has_ticket else None,
+                warnings=self._warnings or None,
+            )
+        )
 
     def _pairing_refused(self, how: str) -> None:
         if self._pending is None:

@@ -19,6 +19,7 @@ from ..protocol.limits import Limits
 from ..protocol.rest import PendingNodeInfo
 from .changes import Changes
 from .clock import now_text
+from .households import counted_as
 from .principals import Principal
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Pending:
         The socket that waits; the entry lives as long as it does.
     frame : dict
         The connect frame.
+    invited : bool
+        Whether it came by a pairing link; ``invitation`` is the name of that.
     """
 
     display_name: str
@@ -69,6 +72,8 @@ class Pending:
     replaces: str | None = None
     description: str = ""
     tags: list[str] = field(default_factory=list)
+    invited: bool = False
+    invitation: str = ""
     code: str = ""
     requested_at: str = ""
     expires_at: str = ""
@@ -91,6 +96,8 @@ class Pending:
                 "replaces": self.replaces,
                 "description": self.description,
                 "tags": self.tags,
+                "invited": self.invited,
+                "invitation": self.invitation,
             }
         )
 
@@ -111,13 +118,17 @@ class Pairing:
         ------
         SuzentError
             ``too_many_pending``. New commands of a connected device always find room; a device has one such entry.
+            Invited devices are counted apart, and not by address: strangers can't take their places.
         """
         if entry.kind == "device":
-            devices = [other for other in self._waiting.values() if other.kind == "device"]
+            devices = [
+                other for other in self._waiting.values() if other.kind == "device" and other.invited == entry.invited
+            ]
             if len(devices) >= self._limits.pending_total:
                 raise SuzentError("too_many_pending", f"{len(devices)} devices wait for approval already.")
-            if entry.limited:
-                same = sum(other.remote == entry.remote for other in devices)
+            if entry.limited and not entry.invited:
+                home = counted_as(entry.remote)
+                same = sum(counted_as(other.remote) == home for other in devices)
                 if same >= self._limits.pending_per_address:
                     raise SuzentError("too_many_pending", f"{same} devices of this address wait already.")
         entry.code = self._new_code()
@@ -131,6 +142,11 @@ class Pairing:
     def visible(self, principal: Principal) -> list[Pending]:
         """Return what waits and may be shown to a caller, oldest first."""
         return [entry for entry in self._waiting.values() if _may_see(principal, entry)]
+
+    def identity_behind(self, code: str) -> str | None:
+        """Return the identity the device that waits under this code claims, None if none waits."""
+        entry = self._waiting.get(code)
+        return entry.node_identity if entry is not None else None
 
     def find(self, principal: Principal, code: str) -> Pending:
         """Return the entry of one exact code.

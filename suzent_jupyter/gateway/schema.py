@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import sqlalchemy as sa
 
 #: Grows with every change of the tables; a file of a newer version is left alone.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 metadata = sa.MetaData()
 
@@ -54,3 +56,38 @@ audit = sa.Table(
     sa.Column("origin", sa.JSON, nullable=False),
     sa.Column("detail", sa.JSON, nullable=False),
 )
+
+joins = sa.Table(
+    "joins",
+    metadata,
+    sa.Column("account", sa.String, primary_key=True),
+    sa.Column("gateway_url", sa.String, primary_key=True),
+    sa.Column("name", sa.String, nullable=False),
+    sa.Column("capabilities", sa.JSON, nullable=False),
+    sa.Column("added_at", sa.String, nullable=False),
+    sa.Column("wanted", sa.Boolean, nullable=False),
+)
+
+#: The version that brought a table; all others are there since the first.
+_SINCE = {"joins": 2}
+
+#: What turns a file of a version into one of the next.
+_UPGRADES: dict[int, Callable[[sa.Connection], None]] = {1: joins.create}
+
+
+def tables_of(version: int) -> frozenset[str]:
+    """Return the tables a file of this version has."""
+    return frozenset(name for name in metadata.tables if _SINCE.get(name, 1) <= version)
+
+
+def bring_up_to_date(connection: sa.Connection) -> None:
+    """Make the tables of a new file, or upgrade an older one step by step; inside one transaction of the caller's."""
+    version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+    if version >= SCHEMA_VERSION:
+        return
+    if version == 0:
+        metadata.create_all(connection)
+    else:
+        for step in range(version, SCHEMA_VERSION):
+            _UPGRADES[step](connection)
+    connection.exec_driver_sql(f"PRAGMA user_version={SCHEMA_VERSION}")

@@ -13,6 +13,7 @@ from ..protocol.rest import NodeInfo
 from .calls import Call
 from .clock import now_text
 from .devices import Device
+from .outbox import Outbox
 from .transport import Transport
 
 
@@ -58,7 +59,7 @@ class NodeSession:
         self._limits = limits
         self._waiting: deque[Call] = deque()
         self._waiting_bytes = 0
-        self._unsent = 0
+        self._outbox = Outbox(transport, self._pump)
         self.declare(capabilities)
 
     @property
@@ -167,18 +168,18 @@ class NodeSession:
 
     def send_frame(self, frame: bytes) -> None:
         """Send a frame of the gateway's own; dropped when the device has stopped reading."""
-        if self._unsent <= self._limits.send_buffer_bytes:
-            self._write(frame)
+        if self._outbox.unsent <= self._limits.send_buffer_bytes:
+            self._outbox.send(frame)
 
     def _may_send(self, call: Call) -> bool:
         return len(self.calls) < self._limits.calls_in_flight and (
-            self._unsent == 0 or self._unsent + call.frame_size <= self._limits.send_buffer_bytes
+            self._outbox.unsent == 0 or self._outbox.unsent + call.frame_size <= self._limits.send_buffer_bytes
         )
 
     def _send(self, call: Call) -> None:
         self.calls[call.request_id] = call
         call.sent = True
-        self._write(*call.frame(asyncio.get_running_loop().time()))
+        self._outbox.send(*call.frame(asyncio.get_running_loop().time()))
 
     def _pump(self) -> None:
         while self.alive and self._waiting and self._may_send(self._waiting[0]):
@@ -186,18 +187,3 @@ class NodeSession:
             self._waiting_bytes -= call.frame_size
             if not call.over:
                 self._send(call)
-
-    def _write(self, *parts: bytes | memoryview) -> None:
-        pending = self.transport.send(*parts)
-        if pending is None:
-            return
-        size = sum(map(len, parts))
-        self._unsent += size
-
-        def written(done: asyncio.Future[None]) -> None:
-            self._unsent -= size
-            if not done.cancelled():
-                done.exception()  # a socket that broke is reported by its close
-            self._pump()
-
-        pending.add_done_callback(written)

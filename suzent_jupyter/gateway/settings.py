@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import SuzentError
@@ -45,6 +46,10 @@ class Settings:
     def values(self) -> dict[str, Any]:
         """Return name → value of the changeable settings."""
         return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "fixed"}
+
+    def denies(self, command: str) -> bool:
+        """Tell whether a command is never to be carried out."""
+        return any(fnmatchcase(command, pattern) for pattern in self.denied_commands)
 
     def remember(self, connection: sa.Connection) -> None:
         """Take over what the store remembers, except fixed settings (on the store's thread)."""

@@ -1,4 +1,9 @@
-"""Sockets nobody has vouched for yet: how many there may be, in all and of one address."""
+"""Sockets nobody has vouched for yet: how many there may be, in all and of one address.
+
+A device shows its token in its first frame, so a socket beyond the limits is not turned away at the door: it is
+*late*, has a moment to show a known token, and makes room for the next one. So a known device gets in while strangers
+hold every place.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
+from .households import counted_as
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -20,20 +26,38 @@ class Sockets:
         self._limits = limits
         self._links: dict[DeviceLink, str] = {}
         self._per_address: Counter[str] = Counter()
+        self._late: dict[DeviceLink, SuzentError] = {}
 
-    def enter(self, link: DeviceLink, transport: Transport) -> None:
-        """Count a socket; ``too_many_sockets`` when there is no room."""
+    def enter(self, link: DeviceLink, transport: Transport) -> SuzentError | None:
+        """Count a socket. When there is no room, return what it is refused with unless it shows a known token."""
+        address = counted_as(transport.remote) if transport.limited else ""
+        refusal = self._refusal(address)
+        if refusal is None:
+            self._links[link] = address
+            if address:
+                self._per_address[address] += 1
+            return None
+        if len(self._late) >= self._limits.sockets_late:
+            oldest = next(iter(self._late))
+            oldest.end(self._late[oldest])
+        self._late[link] = refusal
+        return refusal
+
+    def _refusal(self, address: str) -> SuzentError | None:
         if len(self._links) >= self._limits.sockets_unauthenticated:
-            raise SuzentError("too_many_sockets", "Too many connections wait to be approved.")
-        address = transport.remote if transport.limited else ""
+            return SuzentError("too_many_sockets", "Too many connections wait to be approved.")
         if address and self._per_address[address] >= self._limits.sockets_per_address:
-            raise SuzentError("too_many_sockets", "Too many connections of this address wait to be approved.")
-        self._links[link] = address
-        if address:
-            self._per_address[address] += 1
+            return SuzentError("too_many_sockets", "Too many connections of this address wait to be approved.")
+        return None
+
+    def keep(self, link: DeviceLink) -> None:
+        """Let an invited device that came late keep its place until the operator has answered."""
+        if self._late.pop(link, None) is not None:
+            self._links[link] = ""
 
     def leave(self, link: DeviceLink) -> None:
         """Count it no longer: it was vouched for, or is closed."""
+        self._late.pop(link, None)
         address = self._links.pop(link, "")
         if address:
             self._per_address[address] -= 1
@@ -42,7 +66,7 @@ class Sockets:
 
     def all(self) -> list[DeviceLink]:
         """Return the links that are counted now."""
-        return list(self._links)
+        return [*self._links, *self._late]
 
     def __len__(self) -> int:
-        return len(self._links)
+        return len(self._links) + len(self._late)

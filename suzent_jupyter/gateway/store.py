@@ -162,10 +162,7 @@ class Store:
         from . import schema
 
         with engine.begin() as connection:
-            version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
-            if version < schema.SCHEMA_VERSION:
-                schema.metadata.create_all(connection)
-                connection.exec_driver_sql(f"PRAGMA user_version={schema.SCHEMA_VERSION}")
+            schema.bring_up_to_date(connection)
         return engine  # type: ignore[no-any-return]
 
     def _work(self, connection: sa.Connection) -> None:
@@ -277,7 +274,7 @@ def _check(location: str, schema: Any) -> None:
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")}
-        if tables and not (version and tables.issuperset(schema.metadata.tables)):
+        if tables and not (version and tables >= schema.tables_of(version)):
             raise RuntimeError("it is the database of another program")
         if version > schema.SCHEMA_VERSION:
             raise RuntimeError(f"it was written by a newer version (schema {version})")

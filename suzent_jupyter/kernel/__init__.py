@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         NoGateway,
         Unauthorized,
         UnknownCommand,
+        Untrusted,
     )
     from .gateway import Gateway, connect
     from .node import Node
@@ -39,6 +40,7 @@ __all__ = [
     "Result",
     "Unauthorized",
     "UnknownCommand",
+    "Untrusted",
     "connect",
 ]
 
@@ -60,6 +62,7 @@ __getattr__ = lazy_names(
         "Result": "results",
         "Unauthorized": "errors",
         "UnknownCommand": "errors",
+        "Untrusted": "errors",
         "connect": "gateway",
     },
 )

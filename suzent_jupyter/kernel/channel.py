@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
@@ -30,6 +30,9 @@ from ..protocol.limits import Limits
 from . import wire
 from .errors import CallTimeout, ConnectionLost, KernelError, Unauthorized, Unreachable, from_body
 from .locate import OPEN_TIMEOUT, START_ONE, Locator, Target, refused, unreachable
+
+if TYPE_CHECKING:
+    from ..node.pin import Trust
 
 GRACE = 5.0  # s a new call waits for a gateway that has just gone, as one that restarts is back by then
 OVERDUE = 15.0  # s past a call's deadline after which the gateway is not going to answer any more
@@ -95,16 +98,7 @@ class Channel:
 
     # -- from any thread --------------------------------------------------------------------------------------
 
-    def call(
-        self,
-        node: str,
-        command: str,
-        params: Any,
-        seconds: float | None,
-        key: str | None,
-        origin: Any,
-        progress: Progress | None,
-    ) -> wire.Incoming:
+    def call(self, request: wire.Invoke, progress: Progress | None) -> wire.Incoming:
         """Call a node and wait; an interrupt cancels the call on the device.
 
         Progress is reported on the waiting thread, so that what it prints lands under the right cell.
@@ -116,10 +110,10 @@ class Channel:
             next(self._numbers),
             lambda outcome: put((True, outcome)),
             (lambda frame: put((False, frame))) if progress else None,
-            seconds or self.invoke_timeout,
+            request.timeout or self.invoke_timeout,
         )
         try:
-            self._submit(call, node, command, params, seconds, key, origin)
+            self._submit(call, request)
             while True:
                 try:
                     last, item = inbox.get(timeout=_SLICE)
@@ -134,16 +128,7 @@ class Channel:
             self.cancel(call)
             raise
 
-    async def acall(
-        self,
-        node: str,
-        command: str,
-        params: Any,
-        seconds: float | None,
-        key: str | None,
-        origin: Any,
-        progress: Progress | None,
-    ) -> wire.Incoming:
+    async def acall(self, request: wire.Invoke, progress: Progress | None) -> wire.Incoming:
         """Call a node without blocking the running loop; cancelling the task cancels the call on the device."""
         __tracebackhide__ = True
         loop = asyncio.get_running_loop()
@@ -152,10 +137,10 @@ class Channel:
             next(self._numbers),
             lambda outcome: self._hand_over(loop, future, outcome),
             (lambda frame: _call_soon(loop, progress, frame)) if progress else None,
-            seconds or self.invoke_timeout,
+            request.timeout or self.invoke_timeout,
         )
         try:
-            self._submit(call, node, command, params, seconds, key, origin)
+            self._submit(call, request)
             return _unwrap(await future)
         except BaseException:
             self.cancel(call)
@@ -193,14 +178,13 @@ class Channel:
             thread.join(2)
         atexit.unregister(self.close)
 
-    def _submit(
-        self, call: Call, node: str, command: str, params: Any, seconds: float | None, key: str | None, origin: Any
-    ) -> None:
+    def _submit(self, call: Call, request: wire.Invoke) -> None:
         if self._closed:
             raise Unreachable("This connection was closed.", hint="Make a new one with `connect()`.")
         if os.getpid() != self._process:
             self._forked()
-        call.frame = wire.encode(wire.Invoke(call.id, node, command, params, seconds, key, origin))
+        request.id = call.id
+        call.frame = wire.encode(request)
         self._calls[call.id] = call
         self._push(call)
 
@@ -307,6 +291,12 @@ class Channel:
 
     async def _open_at(self, target: Target) -> ClientConnection:
         socket: ClientConnection | None = None
+        trust: Trust | None = None
+        secured: dict[str, Any] = {}
+        if target.is_secure or target.pin:
+            trust = await asyncio.to_thread(self._locator.trust, target)
+            if trust is not None:
+                secured["ssl"] = await asyncio.to_thread(trust.context)
         try:
             async with asyncio.timeout(OPEN_TIMEOUT):
                 socket = await _Connect(
@@ -321,7 +311,10 @@ class Channel:
                     close_timeout=1,
                     open_timeout=None,
                     logger=_log,
+                    **secured,
                 )
+                if trust is not None and trust.is_news:
+                    await asyncio.to_thread(trust.proved)
                 hello = wire.read(await socket.recv(decode=False))
             if hello.type == "error":
                 raise from_body(wire.decode(wire.encode(hello)), hello.status or 0)

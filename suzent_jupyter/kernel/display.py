@@ -26,6 +26,15 @@ class Facts(dict[str, Any]):
         return {"text/plain": repr(self), "text/html": html_block(html_table(self._rows(), ["setting", "value"]))}
 
 
+class Config(Facts):
+    """The gateway's configuration; its addresses show as a line each, without the QR codes they carry."""
+
+    def _rows(self) -> list[dict[str, Any]]:
+        from .invitation import shown_addresses
+
+        return Facts({name: shown_addresses(self) if name == "addresses" else self[name] for name in self})._rows()
+
+
 class Note(str):
     """One sentence about what was done; text that shows itself without quotes."""
 

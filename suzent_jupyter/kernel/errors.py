@@ -22,7 +22,7 @@ class KernelError(SuzentError):
     ----------
     code : str
         The gateway's code (``protocol.errors.ERRORS``) or one of the notebook side's own: ``no_gateway``,
-        ``unreachable``, ``connection_lost``, ``capability_failed``, ``usage``, ``content``.
+        ``unreachable``, ``untrusted``, ``connection_lost``, ``capability_failed``, ``usage``, ``content``.
     message, hint : str
         What went wrong, and what to do about it.
     retryable : bool
@@ -76,6 +76,12 @@ class Unreachable(KernelError, ConnectionError):
     """The gateway does not answer; nothing was sent."""
 
     default_code = "unreachable"
+
+
+class Untrusted(Unreachable):
+    """The gateway could not show that it is the right one; nothing was sent to it."""
+
+    default_code = "untrusted"
 
 
 class ConnectionLost(KernelError, ConnectionError):

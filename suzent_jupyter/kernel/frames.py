@@ -48,6 +48,7 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
         "name": "string",
         "platform": "string",
         "kind": ["device", "capabilities"],
+        "invited": "bool",
         "commands": "string",
         "requested_at": _TIME,
         "expires_at": _TIME,
@@ -55,6 +56,7 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
         "replaces": "string",
         "node_id": "string",
         "description": "string",
+        "invitation": "string",
     },
     "devices": {
         "device": "string",
@@ -71,6 +73,18 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
         "triggers": "int64",
         "last_triggered_at": _TIME,
     },
+    "connections": {
+        "gateway": "string",
+        "status": ["connecting", "pending", "connected", "reconnecting", "refused", "stopped"],
+        "code": "string",
+        "name": "string",
+        "error": "string",
+        "commands": "string",
+        "waiting": "string",
+        "since": _TIME,
+        "added_at": _TIME,
+        "node_id": "string",
+    },
     "audit": {
         "at": _TIME,
         "id": "int64",
@@ -85,13 +99,27 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
         "cell": "Int64",
         "detail": "string",
     },
+    "discovered": {
+        "name": "string",
+        "source": ["lan", "tailscale"],
+        "gateway_url": "string",
+        "reachable": "bool",
+        "auth_mode": "string",
+        "host": "string",
+        "port": "int64",
+        "tls_port": "Int64",
+        "tailscale_ip": "string",
+        "dns_name": "string",
+    },
 }
 _INDEX = {
     "nodes": ["node"],
     "capabilities": ["node", "command"],
     "pending": ["code"],
     "devices": ["device"],
+    "connections": ["gateway"],
     "audit": ["at"],
+    "discovered": ["name"],
 }
 
 
@@ -171,7 +199,11 @@ def capabilities(items: list[Record]) -> pd.DataFrame:
 
 
 def pending(items: list[Record]) -> pd.DataFrame:
-    """What waits for approval, indexed by pairing code; ``kind`` is ``device`` or ``capabilities`` (new commands)."""
+    """What waits for approval, indexed by pairing code.
+
+    ``kind`` is ``device`` or ``capabilities`` (new commands); ``invited`` devices came by a pairing link, and
+    ``invitation`` is the name it was given.
+    """
     return build(
         "pending",
         (
@@ -202,6 +234,24 @@ def devices(items: list[Record]) -> pd.DataFrame:
     )
 
 
+def connections(items: list[Record]) -> pd.DataFrame:
+    """Gateways this one has joined, indexed by URL; ``code`` is for their operators, ``name`` is ours there."""
+    return build(
+        "connections",
+        (
+            {
+                **item,
+                "gateway": item.get("gateway_url"),
+                "name": item.get("display_name"),
+                "code": item.get("pairing_code"),
+                "commands": ", ".join(map(str, item.get("capabilities") or ())),
+                "waiting": ", ".join(map(str, item.get("pending_approval") or ())),
+            }
+            for item in items
+        ),
+    )
+
+
 def audit(items: list[Record]) -> pd.DataFrame:
     """Who did what, newest first, indexed by time; ``duration`` is a Timedelta, for calls."""
     import json
@@ -217,6 +267,16 @@ def audit(items: list[Record]) -> pd.DataFrame:
         }
 
     return build("audit", map(row, items))
+
+
+def discovered(answer: Record) -> pd.DataFrame:
+    """Gateways that were found, indexed by the name they give themselves; reachable ones first.
+
+    Columns: ``source`` (category ``lan`` or ``tailscale``), ``gateway_url``, ``reachable`` (something listens there),
+    ``auth_mode``, ``host``, ``port``, ``tls_port`` (missing without TLS), ``tailscale_ip``, ``dns_name``.
+    """
+    items = [*answer.get("lan", ()), *answer.get("tailscale", ())]
+    return build("discovered", sorted(items, key=lambda item: not item.get("reachable")))
 
 
 def _names(capabilities: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .channel import Channel
+    from .connections import Connection
+    from .invitation import Invitation
     from .node import Node
 
 Record = dict[str, Any]
@@ -71,23 +73,26 @@ class HostToken:
         return f"<HostToken {value[:10]}…{value[-4:]} of {self.device_id}: its `.token` holds it, shown this once>"
 
 
-def connect(url: str | None = None, token: str | None = None) -> Gateway:
+def connect(url: str | None = None, token: str | None = None, *, pin: str | None = None) -> Gateway:
     """Find the gateway and return it.
 
     Parameters
     ----------
     url : str, optional
-        Such as ``http://127.0.0.1:25314``. Without it: ``SUZENT_BASE_URL``, the server that started this kernel, the
-        only running gateway of this user, the Hub's service prefix, in this order.
+        Such as ``http://127.0.0.1:25314``, or a pairing link. Without it: ``SUZENT_BASE_URL``, the server that
+        started this kernel, the only running gateway of this user, the Hub's service prefix, in this order.
     token : str, optional
         ``szt_…``; may also stand in the URL as ``http://suzent:TOKEN@…``, or is known for a gateway of this user.
+    pin : str, optional
+        The key to expect at an ``https://`` URL, as its pairing link carries it. It is remembered, and checked from
+        then on also where it is not named.
 
     Raises
     ------
     NoGateway
         None was found, or several without a way to choose. Nothing is sent before the first use.
     """
-    gateway = Gateway(url, token)
+    gateway = Gateway(url, token, pin=pin)
     gateway.url  # noqa: B018 - finding none is an error here and not at some later call
     return gateway
 
@@ -100,8 +105,8 @@ class Gateway:
     in a notebook cell, where an event loop already runs, and on any thread.
     """
 
-    def __init__(self, url: str | None = None, token: str | None = None) -> None:
-        self._locator = Locator(url, token)
+    def __init__(self, url: str | None = None, token: str | None = None, *, pin: str | None = None) -> None:
+        self._locator = Locator(url, token, pin)
         self._rest = Rest(self._locator)
         self._origin = Origin()
 
@@ -153,6 +158,13 @@ class Gateway:
 
         return frames.devices(self.records("devices"))
 
+    @property
+    def connections(self) -> pd.DataFrame:
+        """The gateways this one has joined as a node; see :func:`.frames.connections`."""
+        from . import frames
+
+        return frames.connections(self.records("connections"))
+
     def audit(self, limit: int = 100, before: int | None = None) -> pd.DataFrame:
         """Who did what, newest first; see :func:`.frames.audit`.
 
@@ -167,8 +179,28 @@ class Gateway:
 
         return frames.audit(self._rest.get("/audit", limit=limit, before=before)["entries"])
 
+    def discover(self, timeout: float | None = None) -> pd.DataFrame:
+        """Look for other gateways on the local network and in the tailnet; see :func:`.frames.discovered`.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait for answers, greater than 0; 3 by default, 10 at most.
+
+        Notes
+        -----
+        What was found says who it is by itself; finding it approves nothing. ``frame.attrs["problems"]`` holds a line
+        for each part that could not be searched, such as a machine without Tailscale.
+        """
+        from . import frames
+
+        answer = self._rest.get("/nodes/discover", **({} if timeout is None else {"timeout": timeout}))
+        frame = frames.discovered(answer)
+        frame.attrs["problems"] = [one_line(each) for each in answer.get("problems", ())]
+        return frame
+
     def records(self, kind: str) -> list[Record]:
-        """Return ``nodes``, ``pending`` or ``devices`` as the gateway's own records."""
+        """Return ``nodes``, ``pending``, ``devices`` or ``connections`` as the gateway's own records."""
         items: list[Record] = self._rest.get("/nodes" if kind == "nodes" else f"/nodes/{kind}")[kind]
         return items
 
@@ -244,8 +276,9 @@ class Gateway:
         __tracebackhide__ = True  # of IPython: what is wrong with a call stands in the caller's own line
         started = time.perf_counter()
         body, progress = _arguments(params, timeout, on_progress)
+        request = wire.Invoke(node, command, body, timeout, idempotency_key, self._origin.current())
         try:
-            frame = self._channel.call(node, command, body, timeout, idempotency_key, self._origin.current(), progress)
+            frame = self._channel.call(request, progress)
         except (TypeError, OverflowError, UnicodeEncodeError) as error:
             raise _unsendable(error) from None
         return Result(frame, node, command, time.perf_counter() - started)
@@ -264,10 +297,9 @@ class Gateway:
         __tracebackhide__ = True
         started = time.perf_counter()
         body, progress = _arguments(params, timeout, on_progress)
+        request = wire.Invoke(node, command, body, timeout, idempotency_key, self._origin.current())
         try:
-            frame = await self._channel.acall(
-                node, command, body, timeout, idempotency_key, self._origin.current(), progress
-            )
+            frame = await self._channel.acall(request, progress)
         except (TypeError, OverflowError, UnicodeEncodeError) as error:
             raise _unsendable(error) from None
         return Result(frame, node, command, time.perf_counter() - started)
@@ -300,6 +332,12 @@ class Gateway:
         answer = self._rest.post("/nodes/host-token", {"name": name} if name else {})
         return HostToken(answer["token"], answer["device_id"], name or "")
 
+    def invite(self, name: str | None = None) -> Invitation:
+        """Make a pairing link, good once, that invites a device; ``name`` says whom or what it is for."""
+        from .invitation import Invitation
+
+        return Invitation(self._rest.post("/nodes/invite", {"name": name} if name else {}))
+
     def config(self, **changes: Any) -> Record:
         """Return the gateway's configuration, after making ``changes`` (such as ``nodes_enabled=False``)."""
         if changes:
@@ -322,6 +360,44 @@ class Gateway:
         answer: Record = self._rest.post(
             f"/nodes/devices/{segment(self.device(device)['device_id'])}/status", {"status": status}
         )
+        return answer
+
+    # -- joining other gateways -------------------------------------------------------------------------------
+
+    def connect_to(self, url: str, name: str | None = None, capabilities: Sequence[str] | None = None) -> Connection:
+        """Make this gateway a node of another gateway or Suzent server; takes 5 s at most where that one is slow.
+
+        Parameters
+        ----------
+        url : str
+            Its address or pairing link.
+        name : str, optional
+            This gateway's name there; its ``display_name`` otherwise.
+        capabilities : sequence of str, optional
+            Patterns such as ``camera.*`` of what to offer there; all that works on the gateway's machine otherwise.
+
+        Returns
+        -------
+        Connection
+            The gateway's record; ``pairing_code`` is for the other gateway's operator.
+
+        Raises
+        ------
+        KernelError
+            With code ``gateway_unreachable``, ``not_a_gateway``, ``gateway_refused`` or ``own_gateway``.
+        """
+        from .connections import Connection
+
+        body: Record = {"gateway_url": url}
+        if name is not None:
+            body["name"] = name
+        if capabilities is not None:
+            body["capabilities"] = list(capabilities)
+        return Connection(self._rest.post("/nodes/connect", body))
+
+    def disconnect_from(self, url: str) -> Record:
+        """Leave a gateway that was joined; returns ``{success, message}``. A second time drops it from the list."""
+        answer: Record = self._rest.post("/nodes/connect/stop", {"gateway_url": url})
         return answer
 
     # -- the connection ---------------------------------------------------------------------------------------

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from .errors import NoGateway, Unauthorized, Unreachable
+from .._files import read_private
+from ..protocol.address import is_loopback_host
+from ..protocol.pairing_link import PairingLink
+from ..protocol.tls_trouble import tls_trouble
+from .errors import NoGateway, Unauthorized, Unreachable, Untrusted
+
+if TYPE_CHECKING:
+    from ..node.pin import Trust
 
 OPEN_TIMEOUT = 5.0  # s, for TCP, TLS, upgrade and hello together
 START_ONE = "Start one with `jupyter suzent gateway`, or name one: `%suzent use URL --token T`."
-_LOOPBACK = ("localhost", "::1")
+_ENVIRONMENT = "SUZENT_BASE_URL"
+_FORGET = (
+    "Start it, or name another: `%suzent use URL --token T`. To use the running one, forget this address: "
+    f"`unset {_ENVIRONMENT}` in a terminal, `del os.environ['{_ENVIRONMENT}']` in Python."
+)
 
 
 class Secret:
@@ -56,11 +66,15 @@ class Target:
         What authorises there.
     source : str
         Where it was found, for people.
+    pin : str, optional
+        The key to expect there, where a pairing link or the caller named one; ``""`` asks authorities, None goes by
+        what is remembered.
     """
 
     url: str
     token: Secret | None = field(default=None, repr=False)
     source: str = ""
+    pin: str | None = None
 
     @property
     def socket_url(self) -> str:
@@ -73,14 +87,25 @@ class Target:
         return {"Authorization": f"Bearer {self.token.reveal()}"} if self.token else {}
 
     @property
+    def is_secure(self) -> bool:
+        """Whether TLS is spoken there."""
+        return self.url.startswith("https:")
+
+    @property
     def is_loopback(self) -> bool:
         """Whether the gateway runs on this machine, where no proxy may come between."""
-        host = urlsplit(self.url).hostname or ""
-        return host in _LOOPBACK or host.startswith("127.")
+        return is_loopback_host(urlsplit(self.url).hostname or "")
 
 
 def parse_url(url: str, token: Secret | None, source: str) -> Target:
-    """Read a gateway URL; its userinfo's password is the token unless one is given."""
+    """Read a gateway URL or pairing link; its userinfo's password is the token unless one is given."""
+    pin = None
+    if PairingLink.is_link(url):
+        try:
+            link = PairingLink.parse(url)
+        except ValueError as error:
+            raise NoGateway(str(error), hint="") from None
+        url, pin = link.base_url, link.pin
     parts = urlsplit(url.strip())
     try:
         host, _ = parts.hostname, parts.port  # the port is checked on access
@@ -94,7 +119,7 @@ def parse_url(url: str, token: Secret | None, source: str) -> Target:
     if token is None and (parts.password or parts.username):
         token = Secret(unquote(parts.password or parts.username or ""))
     place = parts.netloc.rpartition("@")[2]
-    return Target(urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", "")), token, source)
+    return Target(urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", "")), token, source, pin)
 
 
 def _shown(url: str) -> str:
@@ -127,16 +152,18 @@ def running() -> list[Running]:
     return found
 
 
+def _distinct(gateways: list[Running]) -> list[Running]:
+    """Return one server of each gateway: those of one user share a gateway, and so its kernels' token."""
+    seen: dict[str, Running] = {}
+    for gateway in gateways:
+        token = gateway.target.token
+        seen.setdefault(token.reveal() if token else f"process {gateway.pid}", gateway)
+    return list(seen.values())
+
+
 def _read_runtime_file(path: Path) -> Running | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-        with os.fdopen(descriptor, "rb") as stream:
-            facts = os.fstat(stream.fileno())
-            if os.name == "posix" and (
-                not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077
-            ):
-                return None  # written by somebody else, or readable for them: not to be trusted
-            body = json.loads(stream.read(65536))
+        body = json.loads(read_private(path))
         pid, token = int(body["pid"]), body.get("token")
         mount = body.get("mount_url") or ""
         url = body.get("url") or mount
@@ -167,8 +194,8 @@ def _alive(pid: int, started_at: Any) -> bool:
     return created <= written + 60  # a younger process has inherited the number
 
 
-def locate(url: str | None = None, token: str | None = None) -> Target:
-    """Find the gateway.
+def locate(url: str | None = None, token: str | None = None, pin: str | None = None) -> Target:
+    """Find the gateway; ``pin`` is the key to expect of it.
 
     In this order: ``url``; ``SUZENT_BASE_URL``; the runtime file of the server that started this kernel
     (``JPY_PARENT_PID``); the only live runtime file; the Hub's service prefix.
@@ -178,22 +205,35 @@ def locate(url: str | None = None, token: str | None = None) -> Target:
     NoGateway
         None was found, or several.
     """
+    found = _find(url, token)
+    if pin is None:
+        return found
+    if found.pin and found.pin != pin:
+        raise NoGateway("The pairing link and the pin name different keys.", hint="Leave one of them out.")
+    return replace(found, pin=pin)
+
+
+def _find(url: str | None, token: str | None) -> Target:
     given = Secret(token) if token else None
     if url:
         target = parse_url(url, given, "argument")
-        return target if target.token else Target(target.url, _known_token(target.url), target.source)
-    base = os.environ.get("SUZENT_BASE_URL", "").strip()
+        return target if target.token else replace(target, token=_known_token(target.url))
+    base = _preset()
     found = _from_environment(base) if base else _from_running() or _from_hub()
     if found is None:
         raise NoGateway("No gateway is running.", hint=START_ONE)
-    return Target(found.url, given, found.source) if given else found
+    return replace(found, token=given) if given else found
+
+
+def _preset() -> str:
+    return os.environ.get(_ENVIRONMENT, "").strip()
 
 
 def _from_environment(base: str) -> Target:
-    target = parse_url(base, None, "SUZENT_BASE_URL")
+    target = parse_url(base, None, _ENVIRONMENT)
     fallback = os.environ.get("SUZENT_TOKEN", "").strip()
     if target.token is None and fallback:
-        return Target(target.url, Secret(fallback), target.source)
+        return replace(target, token=Secret(fallback))
     return target
 
 
@@ -203,6 +243,7 @@ def _from_running() -> Target | None:
     for gateway in gateways:
         if str(gateway.pid) == parent:
             return gateway.target
+    gateways = _distinct(gateways)
     if len(gateways) > 1:
         listed = ", ".join(f"{gateway.target.url} (process {gateway.pid})" for gateway in gateways)
         raise NoGateway(
@@ -231,7 +272,7 @@ def _from_hub() -> Target | None:
 
 def _known_token(url: str) -> Secret | None:
     """Return the token for ``url`` where this user has one at hand; it is never sent anywhere else."""
-    base = os.environ.get("SUZENT_BASE_URL", "").strip()
+    base = _preset()
     if base:
         try:
             target = _from_environment(base)
@@ -245,8 +286,10 @@ def _known_token(url: str) -> Secret | None:
 class Locator:
     """The gateway in use, and the second look when it has moved or has a new token."""
 
-    def __init__(self, url: str | None = None, token: str | None = None) -> None:
+    def __init__(self, url: str | None = None, token: str | None = None, pin: str | None = None) -> None:
         self._url = url
+        self._pin = pin
+        self._trust: tuple[Target, Trust | None] | None = None
         self._token = Secret(token) if token else None
         self._lock = threading.Lock()
         self._target: Target | None = None
@@ -256,14 +299,34 @@ class Locator:
         """Where the gateway is; looked for on first use."""
         with self._lock:
             if self._target is None:
-                self._target = locate(self._url, self._token.reveal() if self._token else None)
+                self._target = locate(self._url, self._token.reveal() if self._token else None, self._pin)
             return self._target
+
+    def trust(self, target: Target) -> Trust | None:
+        """Return what the gateway at ``target`` must prove; None where TLS is not spoken.
+
+        Raises
+        ------
+        NoGateway
+            A pin was named that is none, or that goes with no TLS.
+        """
+        if not target.is_secure and not target.pin:
+            return None
+        from ..node.pin import Trust
+
+        with self._lock:
+            if self._trust is None or self._trust[0] != target:
+                try:
+                    self._trust = target, Trust(target.url, target.pin)
+                except ValueError as error:
+                    raise NoGateway(str(error), hint="") from None
+            return self._trust[1]
 
     def again(self, failed: Target) -> Target | None:
         """Look again after ``failed`` was dead or refused us; None if there is nothing else to try.
 
         Another gateway is never taken for the one that was named: only a new token for the same URL, or the server
-        that started this kernel.
+        that started this kernel, if it is the one that the environment names.
         """
         with self._lock:
             if self._target is not None and self._target != failed:
@@ -281,14 +344,18 @@ class Locator:
         gateways = running()
         for gateway in gateways:
             if failed.url in (gateway.target.url, gateway.mount):
-                return Target(failed.url, gateway.target.token, failed.source)
+                return replace(failed, token=gateway.target.token)
         if self._url:
             return None
+        named = failed.source == _ENVIRONMENT and bool(_preset())  # and not forgotten since
         for gateway in gateways:
-            if str(gateway.pid) == parent:
+            # Its own token in our environment: the address is that server's, which listens elsewhere by now.
+            known = failed.token is not None and failed.token == gateway.target.token
+            if str(gateway.pid) == parent and (known or not named):
                 return gateway.target
-        if failed.source == "SUZENT_BASE_URL":
+        if named:
             return None
+        gateways = _distinct(gateways)
         return gateways[0].target if len(gateways) == 1 else None
 
 
@@ -305,6 +372,9 @@ def refused(target: Target, status: int) -> Unauthorized:
 
 def unreachable(target: Target, error: BaseException) -> Unreachable:
     """Return the error for a gateway that does not answer; ``error`` only lends its kind, never its text."""
+    if trouble := tls_trouble(error, target.url):
+        kind = Untrusted if trouble.distrust else Unreachable
+        return kind(trouble.message, hint=trouble.hint, retryable=not trouble.final)
     inner: BaseException | None = error
     while inner is not None and not isinstance(inner, OSError):
         inner = inner.__cause__ or inner.__context__  # clients wrap what the socket said, sometimes twice
@@ -315,4 +385,7 @@ def unreachable(target: Target, error: BaseException) -> Unreachable:
         why = "is not running (connection refused)"
     else:
         why = f"does not answer ({type(error).__name__})"
+    if target.source == _ENVIRONMENT:
+        text = f"The gateway at {target.url}, named by {_ENVIRONMENT}, {why}."
+        return Unreachable(text, hint=_FORGET, retryable=True)
     return Unreachable(f"The gateway at {target.url} {why}.", hint=START_ONE, retryable=True)

@@ -49,9 +49,9 @@ class SuzentMagics(Magics):  # type: ignore[misc]
         self._gateway._mirror.start()
         return self._gateway
 
-    def use(self, url: str | None, token: str | None) -> Gateway:
+    def use(self, url: str | None, token: str | None, pin: str | None = None) -> Gateway:
         """Use another gateway from now on, if it answers."""
-        new = connect(url, token)
+        new = connect(url, token, pin=pin)
         new.records("pending")
         if self._gateway is not None:
             self._gateway.close()

@@ -12,6 +12,8 @@ from .locate import Locator, Target, refused, unreachable
 if TYPE_CHECKING:
     import httpx
 
+    from ..node.pin import Trust
+
 CONNECT_TIMEOUT = 5.0  # s
 READ_TIMEOUT = 30.0  # s; no route but invoke takes longer than its database write
 
@@ -22,7 +24,7 @@ class Rest:
     def __init__(self, locator: Locator) -> None:
         self._locator = locator
         self._lock = threading.Lock()
-        self._clients: dict[bool, httpx.Client] = {}
+        self._clients: dict[tuple[bool, Trust | None], httpx.Client] = {}
 
     def get(self, path: str, **query: Any) -> Any:
         """``GET`` a route and return its JSON."""
@@ -58,14 +60,16 @@ class Rest:
         for client in clients:
             client.close()
 
-    def _client(self, target: Target) -> httpx.Client:
+    def _client(self, target: Target, trust: Trust | None) -> httpx.Client:
         import httpx
 
+        context = trust.context() if trust else None
         with self._lock:
-            client = self._clients.get(target.is_loopback)
+            client = self._clients.get((target.is_loopback, trust))
             if client is None:
                 # No redirects: they would carry the token along. No proxy for this machine, whatever is configured.
-                client = self._clients[target.is_loopback] = httpx.Client(
+                client = self._clients[target.is_loopback, trust] = httpx.Client(
+                    verify=True if context is None else context,
                     follow_redirects=False,
                     trust_env=not target.is_loopback,
                     timeout=httpx.Timeout(READ_TIMEOUT, connect=CONNECT_TIMEOUT),
@@ -75,8 +79,9 @@ class Rest:
     def _send(self, target: Target, method: str, path: str, query: dict[str, Any] | None, body: Any) -> Any:
         import httpx
 
+        trust = self._locator.trust(target)
         try:
-            answer = self._client(target).request(
+            answer = self._client(target, trust).request(
                 method, target.url + path, params=query or None, json=body, headers=target.headers
             )
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
@@ -88,6 +93,8 @@ class Rest:
                 "The connection to the gateway broke during the request: whether it was carried out is unknown.",
                 hint="Look before you repeat it.",
             ) from None
+        if trust is not None:
+            trust.proved()
         return _read(target, answer)
 
 

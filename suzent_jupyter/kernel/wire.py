@@ -11,15 +11,15 @@ NULL = Raw(b"null")
 
 
 class Invoke(msgspec.Struct, tag_field="type", tag="invoke", omit_defaults=True, gc=False):
-    """Client → gateway: call a node."""
+    """Client → gateway: call a node. ``id`` is the channel's to give; ``timeout`` is in seconds."""
 
-    id: int
     node: str
     command: str
     params: Any
     timeout: float | None = None
     idempotency_key: str | None = None
     origin: Any = None
+    id: int = 0
 
 
 class Incoming(msgspec.Struct, gc=False):

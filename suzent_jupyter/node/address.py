@@ -5,10 +5,23 @@ from __future__ import annotations
 import os
 from urllib.parse import urlsplit, urlunsplit
 
-DEFAULT_PORT = 25314
+from ..protocol.address import DEFAULT_PORT, NODE_PATH, in_url, is_loopback_host
+from ..protocol.pairing_link import PairingLink
+
 DEFAULT_ADDRESS = f"127.0.0.1:{DEFAULT_PORT}"
-_PATH = "/ws/node"
 _SCHEMES = {"ws": "ws", "http": "ws", "wss": "wss", "https": "wss"}
+
+
+def pairing_link(address: str | None = None) -> PairingLink | None:
+    """Return the pairing link that ``address``, or else ``SUZENT_BASE_URL``, is; None for a plain address.
+
+    Raises
+    ------
+    ValueError
+        When the link is damaged.
+    """
+    text = address or os.environ.get("SUZENT_BASE_URL") or ""
+    return PairingLink.parse(text) if PairingLink.is_link(text) else None
 
 
 def socket_url(address: str | None = None) -> str:
@@ -44,20 +57,20 @@ def socket_url(address: str | None = None) -> str:
     if bare and port is None:
         port = DEFAULT_PORT
     path = parts.path.rstrip("/")
-    if not path.endswith(_PATH):
-        path += _PATH
-    netloc = f"[{host}]" if ":" in host else host
+    if not path.endswith(NODE_PATH):
+        path += NODE_PATH
+    netloc = in_url(host)
     return urlunsplit((scheme, f"{netloc}:{port}" if port else netloc, path, parts.query, ""))
 
 
 def _no_address(text: str) -> ValueError:
-    shown = repr(text) if "@" not in text else "That"
+    # Before an @ may stand a token, and behind a # a ticket.
+    shown = "That" if "@" in text or "#" in text else repr(text)
     return ValueError(
-        f"{shown} is not the address of a gateway; give one like ws://192.168.1.10:{DEFAULT_PORT}/ws/node"
+        f"{shown} is not the address of a gateway; give one like ws://192.168.1.10:{DEFAULT_PORT}{NODE_PATH}"
     )
 
 
 def is_loopback(url: str) -> bool:
     """Tell whether ``url`` names this machine, where a proxy has no business."""
-    host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    return is_loopback_host(urlsplit(url).hostname or "")

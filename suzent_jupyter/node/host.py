@@ -12,18 +12,20 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Literal
 
-from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
 
 from ..protocol.device import FEATURES, ConnectMessage, EventMessage
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.text import clean_text
-from .address import is_loopback, socket_url
+from ..protocol.tls_trouble import tls_trouble
+from .address import is_loopback, pairing_link, socket_url
 from .backoff import Backoff
 from .calls import OnCall
 from .capability import collect
 from .connection import Connection, Lost, Refused, Revoked
+from .direct import Direct, quiet
+from .pin import Trust
 from .results import ResultError, to_wire
 from .threads import Threads
 from .vault import TokenVault, VaultError
@@ -47,7 +49,8 @@ class NodeHost:
     Parameters
     ----------
     url : str, optional
-        Address of the gateway (:func:`~.address.socket_url`); ``SUZENT_BASE_URL`` or this machine otherwise.
+        Address of the gateway (:func:`~.address.socket_url`) or its pairing link; ``SUZENT_BASE_URL`` or this
+        machine otherwise.
     name : str, optional
         What people call it; the host name otherwise.
     platform : str, optional
@@ -61,6 +64,8 @@ class NodeHost:
         Text for people and for routing.
     node_identity : str, optional
         A stable id of this installation; made and kept otherwise.
+    pin : str, optional
+        The key to expect of the gateway, as in its pairing link; the remembered one otherwise (:class:`~.pin.Trust`).
     vault : TokenVault, optional
         Where tokens are kept.
     on_status : callable, optional
@@ -77,6 +82,8 @@ class NodeHost:
         ``reconnecting`` (next attempt in ``retry_in`` seconds), ``refused`` (``last_error`` says why) or ``stopped``.
     node_id : str
         This device's id on the gateway, once connected.
+    gateway_id : str
+        The gateway's identity where a pairing link named it, else ``""``.
     approved, pending_approval : list of str
         Commands that may be called, and that wait for the operator, where the gateway says so.
 
@@ -105,12 +112,20 @@ class NodeHost:
         description: str | None = None,
         tags: Sequence[str] | None = None,
         node_identity: str | None = None,
+        pin: str | None = None,
         vault: TokenVault | None = None,
         on_status: Callable[[NodeHost], None] | None = None,
         on_call: OnCall | None = None,
         backoff: Backoff | None = None,
     ) -> None:
-        self.url = socket_url(url)
+        link = pairing_link(url)
+        self.url = socket_url(link.socket_url if link else url)
+        self.gateway_id = link.gateway_id if link else ""
+        self._ticket = link.ticket if link else ""
+        if link is not None and pin is None:
+            pin = link.pin
+        elif link is not None and link.pin and pin != link.pin:
+            raise ValueError("The pairing link and the pin name different keys.")
         self.name = clean_text(socket.gethostname() if name is None else name, _LIMITS.name_chars)
         if not self.name:
             raise ValueError("A node needs a name that can be printed.")
@@ -120,6 +135,7 @@ class NodeHost:
         self.tags = list(tags) if tags else None
         self.node_identity = node_identity
         self.vault = vault or TokenVault()
+        self._trust = Trust(self.url, pin, self.vault)
         self.on_status = on_status
         self.on_call = on_call
 
@@ -277,8 +293,10 @@ class NodeHost:
             await asyncio.sleep(delay)
 
     async def _connect_once(self, threads: Threads, opened: list[float]) -> None:
+        context = await asyncio.to_thread(self._trust.context)
+        secured: dict[str, Any] = {} if context is None else {"ssl": context}
         try:
-            async with connect(
+            async with Direct(
                 self.url,
                 compression=None,  # it costs several times the throughput on base64 and JSON
                 max_size=_LIMITS.socket_bytes,
@@ -287,8 +305,12 @@ class NodeHost:
                 close_timeout=_CLOSE_TIMEOUT,
                 proxy=None if is_loopback(self.url) else True,
                 user_agent_header="suzent-jupyter",
+                logger=quiet,
+                **secured,
             ) as socket:
                 opened.append(time.monotonic())
+                if self._trust.is_news:
+                    await asyncio.to_thread(self._trust.proved)
                 try:
                     await Connection(socket, self, threads, self.on_call).run()
                 finally:
@@ -297,14 +319,22 @@ class NodeHost:
             status = error.response.status_code
             if status >= 500 or status in _PASSING:
                 raise Lost(f"the gateway answered {status}") from None
+            if 300 <= status < 400:
+                raise Refused(
+                    f"{self.url} answered {status}, which leads elsewhere, and no redirect is followed; "
+                    "give the gateway's own address"
+                ) from None
             raise Refused(
                 f"{self.url} answered {status} instead of a WebSocket; is this the gateway's address?"
             ) from None
         except InvalidURI as error:
             raise Refused(f"the gateway's address leads nowhere: {clean_text(str(error), 200)}") from None
-        except TimeoutError:
-            raise Lost("the gateway did not answer") from None
         except (OSError, InvalidHandshake, EOFError) as error:
+            if trouble := tls_trouble(error, self.url):
+                text = str(trouble)
+                raise (Refused if trouble.final else Lost)(text[0].lower() + text[1:].rstrip(".")) from None
+            if isinstance(error, TimeoutError):
+                raise Lost("the gateway did not answer") from None
             text = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise Lost(f"can't reach {self.url}: {clean_text(text, 200)}") from None
 
@@ -321,6 +351,7 @@ class NodeHost:
             features=list(FEATURES),
             description=self.description,
             tags=self.tags,
+            ticket=self._ticket if self._ticket and not self._token else None,
         )
 
     def on_pending(self, code: str, message: str) -> None:

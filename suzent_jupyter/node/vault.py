@@ -10,13 +10,14 @@ import contextlib
 import json
 import logging
 import os
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from .._file_locks import try_lock
+from .._files import replace_file
 
 log = logging.getLogger(__name__)
 
@@ -179,9 +180,9 @@ class TokenVault:
 
         try:
             if not self._key_file.exists():
-                _replace(self._key_file, Fernet.generate_key())
+                replace_file(self._key_file, Fernet.generate_key())
             key = self._key_file.read_bytes()
-            _replace(self._file, Fernet(key).encrypt(json.dumps(entries).encode()))
+            replace_file(self._file, Fernet(key).encrypt(json.dumps(entries).encode()))
         except (OSError, ValueError) as error:
             raise VaultError(f"{self._file} can't be written: {error}.") from error
 
@@ -247,38 +248,8 @@ def _system_keyring() -> Any:
     return found
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file so that at any moment either the old or the new one is there, whole, readable by its owner only."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    if sys.platform != "win32":
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
 def _try_lock(handle: int) -> bool:
     try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
+        return try_lock(handle)
     except OSError:
         return True  # a file system without locks: atomic replacement still keeps the file whole
-    return True

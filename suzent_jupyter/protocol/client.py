@@ -15,6 +15,7 @@ TOPICS = (
     "devices",
     "grants",
     "peers",
+    "connections",
     "permissions",
     "conversations",
     "runs",

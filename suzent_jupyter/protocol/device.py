@@ -64,12 +64,17 @@ class ConnectMessage(Frame):
 
 
 class PendingResponse(Frame):
-    """Gateway → device: wait for the operator. ``expires_at`` is UTC, ISO 8601."""
+    """Gateway → device: wait for the operator. ``expires_at`` is UTC, ISO 8601.
+
+    A device that sent a ticket is told whether it counts as ``invited``, and if not, why, in ``warnings``.
+    """
 
     type: Literal["pending"] = "pending"
     pairing_code: str
     message: str = "Waiting for approval"
     expires_at: str | None = None
+    invited: bool | None = None
+    warnings: list[str] | None = None
 
 
 class ConnectedResponse(Frame):

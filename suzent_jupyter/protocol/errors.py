@@ -23,13 +23,17 @@ ERRORS: dict[str, ErrorSpec] = {
     "invalid_params": ErrorSpec(422, False, "`%suzent describe NODE` shows every parameter and its type."),
     "invalid_timeout": ErrorSpec(422, False, "Give seconds as a number greater than 0."),
     "too_large": ErrorSpec(413, False, "Send less at once, or pass a file by URL."),
+    "url_too_long": ErrorSpec(414, False, "Put what is long into the body."),
+    "headers_too_large": ErrorSpec(431, False, "Send fewer or shorter headers and cookies."),
     "no_route": ErrorSpec(404, False, "/openapi.json lists every URL."),
     "upgrade_required": ErrorSpec(426, False, "Open this URL as a WebSocket (RFC 6455)."),
     "method_not_allowed": ErrorSpec(405, False, "/openapi.json lists the methods of every URL."),
     # authority
     "unauthorized": ErrorSpec(401, False, "Send a valid token: `Authorization: Bearer szt_…`."),
     "forbidden": ErrorSpec(403, False, "This token's scope does not reach that URL."),
-    "forbidden_origin": ErrorSpec(403, False, "Open the page from this server's own address."),
+    "forbidden_host": ErrorSpec(403, False, "Use this machine's address, or set `SuzentApp.allowed_hosts`."),
+    "bad_host": ErrorSpec(400, False, "Send a Host header with one host name or address."),
+    "too_many_attempts": ErrorSpec(429, True, "Wait, then send a token that is valid."),
     # nodes and calls
     "node_not_found": ErrorSpec(404, False, "`%suzent list` shows the connected nodes."),
     "node_ambiguous": ErrorSpec(409, False, "Use the node id, or more of its first characters."),
@@ -53,10 +57,21 @@ ERRORS: dict[str, ErrorSpec] = {
     "device_unknown": ErrorSpec(404, False, "`%suzent devices` lists every device and token."),
     "pairing_denied": ErrorSpec(403, False, "Ask the gateway's operator, then connect again."),
     "pairing_expired": ErrorSpec(408, True, "Connect again for a new code."),
+    "ticket_required": ErrorSpec(
+        403, False, "Scan the gateway's QR code or join by its pairing link: `%suzent invite` makes one."
+    ),
     "too_many_pending": ErrorSpec(429, True, "Approve or deny the devices that wait, then connect again."),
     "too_many_sockets": ErrorSpec(429, True, "Close unused connections, then connect again."),
     "token_shared": ErrorSpec(409, True, "Two devices use one token: pair each of them on its own."),
     "replaced": ErrorSpec(409, False, "The same device connected again; this older connection was closed."),
+    # gateways joined as a node
+    "gateway_unreachable": ErrorSpec(
+        502, True, "Check the address; on that machine `node_lan_bind` must be true and the server restarted."
+    ),
+    "not_a_gateway": ErrorSpec(502, False, "Check address and port; behind Jupyter the path ends in /suzent/ws/node."),
+    "gateway_refused": ErrorSpec(502, False, "Ask that gateway's operator, then connect again."),
+    "own_gateway": ErrorSpec(409, False, "Give the address of another gateway."),
+    "connection_unknown": ErrorSpec(404, False, "`%suzent connections` lists the gateways that were joined."),
     # frames
     "bad_frame": ErrorSpec(400, False, "Send one JSON object with a `type` as a text frame."),
     "bad_handshake": ErrorSpec(400, False, "The first frame must be `connect` with a `display_name`."),
@@ -73,6 +88,7 @@ ERRORS: dict[str, ErrorSpec] = {
 }
 
 _UNKNOWN = ErrorSpec(500, False, "")
+_WITH_RETRY_AFTER = (429, 503)
 
 
 class SuzentError(Exception):
@@ -102,15 +118,24 @@ class SuzentError(Exception):
         self.status = spec.status
         self.details = details or {}
 
+    @property
+    def retry_after(self) -> int | None:
+        """Seconds after which to try again, where a limit or the gateway's state refused (RFC 9110 section 10.2.3)."""
+        if not self.retryable or self.status not in _WITH_RETRY_AFTER:
+            return None
+        return int(self.details.get("retry_after", 1))
+
     def as_body(self) -> dict[str, Any]:
-        """Return the REST error body: ``{error, code, hint, retryable}`` and the details."""
-        return {
+        """Return the REST error body: ``{error, code, hint, retryable}``, ``retry_after`` and the details."""
+        body: dict[str, Any] = {
             "error": self.message,
             "code": self.code,
             "hint": self.hint,
             "retryable": self.retryable,
-            **self.details,
         }
+        if (after := self.retry_after) is not None:
+            body["retry_after"] = after
+        return {**body, **self.details}
 
     def as_frame(self) -> dict[str, Any]:
         """Return the same as an ``error`` frame of a WebSocket protocol."""

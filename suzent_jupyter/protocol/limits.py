@@ -43,6 +43,11 @@ class Limits:
     )
     body_bytes: int = _limit(1 * MIB, "bytes", "an HTTP request body")
     invoke_body_bytes: int = _limit(25 * MIB, "bytes", "the body of an invoke")
+    stranger_body_bytes: int = _limit(
+        64 * KIB, "bytes", "of a body, what is kept before its sender is known; and the most where anyone may send one"
+    )
+    url_bytes: int = _limit(8 * KIB, "bytes", "a URL with its query; longer ones get 414")
+    header_bytes: int = _limit(32 * KIB, "bytes", "the headers of a request; larger ones get 431, twice that a hang-up")
     send_buffer_bytes: int = _limit(32 * MIB, "bytes", "unsent bytes for a node that reads slowly")
     waiting_bytes: int = _limit(64 * MIB, "bytes", "calls that wait for such a node; then 429")
     client_buffer_bytes: int = _limit(
@@ -55,10 +60,34 @@ class Limits:
     pairing_code_length: int = _limit(6, "chars", "short enough to read out loud")
     pending_total: int = _limit(50, "count", "devices waiting at once")
     pending_per_address: int = _limit(5, "count", "of them from one address")
+    ticket_ttl: float = _limit(600.0, "s", "how long a pairing link is good: time to walk over with the phone")
+    tickets: int = _limit(64, "count", "unused pairing links of one account; the oldest end first")
     sockets_per_address: int = _limit(32, "count", "unauthenticated sockets of one address")
     sockets_unauthenticated: int = _limit(512, "count", "unauthenticated sockets in all")
+    sockets_late: int = _limit(
+        64, "count", "sockets beyond those that may still show a known token; the oldest makes room"
+    )
+    late_timeout: float = _limit(3.0, "s", "how long these have for it")
     codes_remembered: int = _limit(512, "count", "ended codes, to say how each ended")
     replacements_per_minute: int = _limit(3, "count", "more means that two devices share a token")
+
+    # Connections and attempts
+    request_timeout: float = _limit(15.0, "s", "a request of somebody unknown, from its connection to its answer")
+    body_timeout: float = _limit(120.0, "s", "a request's body; 25 MiB in it are 1.7 Mbit/s")
+    idle_timeout: float = _limit(300.0, "s", "a connection between two requests; programs keep theirs for minutes")
+    connections_per_address: int = _limit(64, "count", "of one address without a token; the oldest makes room")
+    connections_unknown: int = _limit(256, "count", "connections without a token in all; the oldest makes room")
+    bad_tokens_per_address: int = _limit(30, "count", "bad tokens of one address in a minute; further ones get 429")
+    bad_token_delay: float = _limit(0.25, "s", "how long each of those 429s is kept back: a flood comes no faster")
+    bad_tokens_shared: int = _limit(300, "count", "the same where many share an address: loopback and proxies")
+
+    # Certificates and joins
+    certificate_check: float = _limit(
+        3600.0,
+        "s",
+        "how often the TLS certificate is looked at: files get renewed, laptops carried elsewhere",
+    )
+    join_probe: float = _limit(3.0, "s", "in which a gateway that is to be joined must answer, or it is unreachable")
 
     # Liveness
     ping_interval: float = _limit(25.0, "s", "under the 30 to 60 s after which proxies drop a silent socket")

@@ -7,11 +7,12 @@ device that opens the link: browsers don't send it (RFC 3986 section 3.5).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
+from .address import NODE_PATH
+
 _PAGE = "/node"
-_SOCKET = "/ws/node"
 # SHA-256 in base64url without padding.
 _PIN = re.compile(r"[A-Za-z0-9_-]{43}")
 
@@ -39,7 +40,7 @@ class PairingLink:
     """
 
     base_url: str
-    ticket: str = ""
+    ticket: str = field(default="", repr=False)
     pin: str = ""
     gateway_id: str = ""
 
@@ -74,7 +75,7 @@ class PairingLink:
     @property
     def socket_url(self) -> str:
         """The URL of the device socket."""
-        return f"ws{self.base_url.removeprefix('http')}{_SOCKET}"
+        return f"ws{self.base_url.removeprefix('http')}{NODE_PATH}"
 
     def __str__(self) -> str:
         """Return the link."""

@@ -11,11 +11,16 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
+from reprlib import Repr
 from typing import Any
 
 from .capabilities import TYPE_NAMES, CapabilitySchema
 from .errors import SuzentError
+from .text import clean_lines
 
+_SHOWN = 80  # characters of a value in a message
+_repr = Repr()  # a value may be megabytes: only its first parts are looked at
+_repr.maxlevel, _repr.maxlist, _repr.maxdict, _repr.maxstring, _repr.maxlong = 6, 20, 20, _SHOWN, _SHOWN
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _REFUSED = object()
@@ -193,7 +198,7 @@ def _explain(error: Any) -> str:
 def _invalid(command: str, name: str, expected: str, value: Any) -> SuzentError:
     return SuzentError(
         "invalid_params",
-        f"{command}: parameter '{_short(name)}' must be {expected}, not {_short(value)}.",
+        f"{command}: parameter '{_short(name)}' must be {expected}, not {_quoted(value)}.",
         details={"parameter": _short(name), "expected": expected, "got": _short(value)},
     )
 
@@ -205,8 +210,13 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= 80 else text[:77] + "…"
+    """Return a value as one clean line that a message can hold."""
+    text = value[: _SHOWN * 8] if isinstance(value, str) else _repr.repr(value)
+    return clean_lines(" ".join(clean_lines(text).split()), _SHOWN)
+
+
+def _quoted(value: Any) -> str:
+    return f"'{_short(value)}'" if isinstance(value, str) else _short(value)
 
 
 def read_timeout(value: Any, default: float, maximum: float) -> float:
@@ -222,6 +232,6 @@ def read_timeout(value: Any, default: float, maximum: float) -> float:
     # NaN and infinity fail the comparison; it also holds for whole numbers beyond what a float takes.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise SuzentError(
-            "invalid_timeout", f"timeout must be a number of seconds greater than 0, not {_short(value)}."
+            "invalid_timeout", f"timeout must be a number of seconds greater than 0, not {_quoted(value)}."
         )
     return float(min(value, maximum))

@@ -83,7 +83,8 @@ class PendingNodeInfo(Body):
     """A device, or new commands of a known one, waiting for approval.
 
     ``kind`` is ``device`` or ``capabilities``; for the latter ``capabilities`` are the new ones only. ``replaces`` is
-    the id of a device with the same identity that this approval would replace.
+    the id of a device with the same identity that this approval would replace. ``invited`` devices came by a pairing
+    link; ``invitation`` is the name the operator gave it.
     """
 
     pairing_code: str
@@ -98,6 +99,8 @@ class PendingNodeInfo(Body):
     replaces: str | None = None
     description: str = ""
     tags: list[str] = Field(default_factory=list)
+    invited: bool = False
+    invitation: str = ""
 
 
 class PendingListResponse(Body):
@@ -170,15 +173,94 @@ class HostTokenResponse(Body):
 
 
 class Address(Body):
-    """One address a device can use."""
+    """One address a device can use.
+
+    Attributes
+    ----------
+    label, host : str
+        For people; the host as it stands in a URL, so IPv6 in brackets.
+    gateway_url : str
+        The device socket, ``ws://`` or ``wss://``.
+    kind : str
+        ``public`` (the Jupyter server as the caller's browser reaches it), ``lan``, ``tailscale``, ``magicdns``, or
+        ``local`` for programs on this machine.
+    pairing_link : str
+        The page that invites a device; see :mod:`.pairing_link`. It holds a ticket: show it, don't log it.
+    qr : str, optional
+        The link as a QR code, a PNG data URI (RFC 2397); None where a phone could not reach the address.
+    """
 
     label: str
     host: str
     gateway_url: str
+    kind: str = ""
+    pairing_link: str = ""
+    qr: str | None = None
+
+
+class InviteRequest(Body):
+    """``POST /nodes/invite``: make a pairing link; ``name`` says whom or what it is for."""
+
+    name: str | None = None
+
+
+class InviteResponse(Body):
+    """Its answer: a fresh ticket, good once and until ``expires_at`` (UTC, ISO 8601), as a link for every address.
+
+    ``links`` begins with the one most devices can use. ``problem`` says why other machines can't join, ``""`` if they
+    can; ``warnings`` are sentences for the operator.
+    """
+
+    ticket: str
+    expires_at: str
+    name: str = ""
+    gateway_id: str = ""
+    links: list[Address] = Field(default_factory=list)
+    problem: str = ""
+    warnings: list[str] = Field(default_factory=list)
+
+
+class LanGateway(Body):
+    """A gateway found by mDNS. ``reachable``: something listens there. What it says of itself proves nothing."""
+
+    name: str
+    host: str
+    port: int
+    auth_mode: str = "unknown"
+    gateway_url: str
+    source: Literal["lan"] = "lan"
+    reachable: bool = False
+    tls_port: int | None = None
+
+
+class TailnetGateway(Body):
+    """A machine of the tailnet that is online; it runs a gateway where ``reachable``."""
+
+    name: str
+    host: str
+    port: int
+    tailscale_ip: str = ""
+    dns_name: str = ""
+    gateway_url: str
+    source: Literal["tailscale"] = "tailscale"
+    reachable: bool = False
+
+
+class DiscoverResponse(Body):
+    """``GET /nodes/discover?timeout=``: a machine seen in both stands in ``lan`` only."""
+
+    lan: list[LanGateway] = Field(default_factory=list)
+    tailscale: list[TailnetGateway] = Field(default_factory=list)
+    problems: list[str] = Field(default_factory=list)
 
 
 class ConfigResponse(Body):
-    """``GET /nodes/config``. ``settings`` are the changeable ones, ``limits`` every number in force."""
+    """``GET /nodes/config``. ``settings`` are the changeable ones, ``limits`` every number in force.
+
+    ``binding_active``, ``port``, ``tls_port``, ``addresses`` and ``problem`` are what is true now. The pairing links
+    of one account carry the same ticket until it is used or half of ``ticket_ttl`` is over; ``ticket_expires_at`` is
+    its end.
+    """
 
     nodes_enabled: bool
     node_lan_bind: bool
@@ -187,6 +269,13 @@ class ConfigResponse(Body):
     addresses: list[Address] = Field(default_factory=list)
     lan_host: str | None = None
     gateway_url: str | None = None
+    tls_port: int | None = None
+    pin: str = ""
+    gateway_id: str = ""
+    require_ticket: bool = False
+    ticket_expires_at: str = ""
+    problem: str = ""
+    warnings: list[str] = Field(default_factory=list)
     node_discovery_enabled: bool = True
     display_name: str = ""
     denied_commands: list[str] = Field(default_factory=list)
@@ -231,7 +320,8 @@ class AuditEntry(Body):
     at : str
         UTC, ISO 8601.
     actor : str
-        The caller: ``user``, ``kernel``, ``loopback``, ``device:<id>``, ``token:<id>``, ``gateway``.
+        The caller: ``user``, ``kernel``, ``loopback``, ``device:<id>``, ``token:<id>``, ``gateway``,
+        ``gateway:<host>`` for a gateway that called this one, which had joined it.
     action : str
         Such as ``device.approve``, ``node.connect``, ``invoke``.
     node_id, node, command : str
@@ -281,8 +371,61 @@ class GrantListResponse(Body):
     count: int = 0
 
 
-class ConnectionListResponse(Body):
-    """``GET /nodes/connections``."""
+class ConnectRequest(Body):
+    """``POST /nodes/connect``: become a node of another gateway.
 
-    connections: list[dict[str, Any]] = Field(default_factory=list)
+    ``gateway_url`` may also be a pairing link; ``capabilities`` are patterns such as ``camera.*`` of what is offered
+    there, all by default.
+    """
+
+    gateway_url: str
+    name: str | None = None
+    capabilities: list[str] | None = None
+
+
+class ConnectionInfo(Body):
+    """A gateway this one has joined as a node, or left.
+
+    ``display_name`` is this gateway's name there, ``status`` one of ``connecting``, ``pending`` (its operator must
+    approve ``pairing_code``), ``connected``, ``reconnecting``, ``refused`` (``error`` says why) and ``stopped``, in
+    force ``since`` (UTC). ``capabilities`` are offered there now, ``pending_approval`` are those of them that wait.
+    """
+
+    gateway_url: str
+    display_name: str
+    status: Literal["connecting", "pending", "connected", "reconnecting", "refused", "stopped"]
+    pairing_code: str | None = None
+    node_id: str | None = None
+    error: str | None = None
+    since: str = ""
+    added_at: str = ""
+    capabilities: list[str] = Field(default_factory=list)
+    pending_approval: list[str] = Field(default_factory=list)
+
+
+class ConnectResponse(ConnectionInfo):
+    """Answer of ``POST /nodes/connect``: the connection as it is after a moment."""
+
+    success: bool
+
+
+class DisconnectRequest(Body):
+    """``POST /nodes/connect/stop``: any spelling of the address."""
+
+    gateway_url: str
+
+
+class DisconnectResponse(Body):
+    """Its answer."""
+
+    success: bool
+    message: str
+
+
+class ConnectionListResponse(Body):
+    """``GET /nodes/connections``; ``offers`` (with ``?offers=1``) is what this gateway offers where it joins."""
+
+    connections: list[ConnectionInfo] = Field(default_factory=list)
     count: int = 0
+    display_name: str = ""
+    offers: list[CapabilitySchema] | None = None

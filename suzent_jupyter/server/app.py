@@ -11,7 +11,9 @@ from jupyter_server.utils import url_path_join
 
 from .._version import __version__
 from .config import SuzentTraits
-from .mount import HANDLERS, Mount
+from .logs import join_log, leave_log
+from .mount import FORWARDERS, HANDLERS, Mount
+from .public_url import hub_url, watch
 from .service import GatewayService
 
 _STOP_SECONDS = 3.0
@@ -33,9 +35,12 @@ class SuzentApp(SuzentTraits, ExtensionApp):
         """Mount the route table under ``{base_url}suzent``."""
         assert self.serverapp is not None
         Mount(self.serverapp.web_app, self.serverapp.base_url, self.service)
+        self.service.public_url = hub_url()
+        watch(self.serverapp.web_app.settings, self.service)
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
-        await self.service.start(self.service_config(local_url(serverapp)), HANDLERS)
+        join_log(serverapp)
+        await self.service.start(self.service_config(local_url(serverapp)), HANDLERS, FORWARDERS)
 
     async def stop_extension(self) -> None:
         """Stop the gateway; whatever happens, the server's own shutdown goes on."""
@@ -43,6 +48,9 @@ class SuzentApp(SuzentTraits, ExtensionApp):
             await asyncio.wait_for(self.service.stop(), _STOP_SECONDS)
         except Exception:
             self.log.exception("The gateway did not stop cleanly")
+        finally:
+            if self.serverapp is not None:
+                leave_log(self.serverapp)
 
 
 def local_url(serverapp: Any) -> str | None:

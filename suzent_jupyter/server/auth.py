@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hmac
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 _FORWARDING = frozenset(["Forwarded", "X-Real-Ip", "X-Scheme"])
 
 
+def is_forwarding(name: str) -> bool:
+    """Tell whether a header of this name is a proxy's, however it is spelled."""
+    name = name.title()
+    return name in _FORWARDING or name.startswith("X-Forwarded-")
+
+
 def has_forwarding_headers(headers: HTTPHeaders) -> bool:
     """Tell whether a proxy stands between: then the peer address says nothing about the sender."""
     return any(name in _FORWARDING or name.startswith("X-Forwarded-") for name in headers)
@@ -33,9 +40,27 @@ def has_browser_headers(headers: HTTPHeaders) -> bool:
 
 
 def peer_address(request: HTTPServerRequest) -> str:
-    """Return the address at the other end of the socket itself, whatever headers say; ``""`` for Unix sockets."""
+    """Return the address at the other end of the socket itself, whatever headers say; ``""`` for Unix sockets.
+
+    Of a request that a guest forwards: at the other end of the guest's.
+    """
+    forwarded: str | None = getattr(request, "suzent_peer", None)  # set by the door alone, see :mod:`.single.door`
+    if forwarded is not None:
+        return forwarded
     address = getattr(getattr(request.connection, "context", None), "address", None)
     return str(address[0]) if isinstance(address, tuple) and address else ""
+
+
+def client_address(request: HTTPServerRequest) -> tuple[str, bool]:
+    """Return who sent a request, and whether many share that address: loopback, as of a proxy on this machine.
+
+    Tornado takes the address from headers only where the server was told that a proxy sets them
+    (``ServerApp.trust_xheaders``); the listener never is.
+    """
+    address = str(request.remote_ip or "")
+    if not peer_address(request) and address == "0.0.0.0":  # noqa: S104  # Tornado's word for a Unix socket
+        address = ""
+    return address, is_loopback(address)
 
 
 @lru_cache(maxsize=256)
@@ -79,10 +104,13 @@ def find_token(headers: HTTPHeaders) -> str | None:
 
 
 class KernelToken:
-    """The token in the kernels' environment: made at start, never written to the store, dead with the server."""
+    """The token in the kernels' environment: made at start, never written to the store, dead with the server.
 
-    def __init__(self, account: str, org: str) -> None:
-        self.value = mint_token()
+    Of several servers with one gateway it is the same, and dead with the last of them.
+    """
+
+    def __init__(self, account: str, org: str, value: str | None = None) -> None:
+        self.value = value or mint_token()
         self._principal = Principal(Authority.FULL, account, org, "", "kernel")
 
     def principal(self, token: str) -> Principal | None:
@@ -97,17 +125,39 @@ def principal_of_token(service: GatewayService, request: HTTPServerRequest, toke
     Raises
     ------
     SuzentError
-        ``unauthorized`` for unknown, revoked and paused tokens, and for the kernel token from another machine.
+        ``unauthorized`` for unknown, revoked and paused tokens, and for the kernel token from another machine;
+        ``too_many_attempts`` after too many unknown ones.
     """
     principal = service.kernel_token.principal(token)
     if principal is not None:
         if is_loopback(peer_address(request)) and not has_forwarding_headers(request.headers):
+            take_note(request)
             return principal
         raise SuzentError("unauthorized", "The kernels' token is good on this machine only.", hint=_FOR_OTHER_MACHINES)
     principal = service.gateway.authenticate(token)
     if principal is None:
+        if service.gateway.devices.by_token(token) is None:  # whoever is paused asks again and again, and may
+            service.bad_tokens.count(*client_address(request))
         raise SuzentError("unauthorized", "This token is unknown, revoked or paused.")
+    take_note(request)
     return principal
+
+
+async def held_principal_of_token(service: GatewayService, request: HTTPServerRequest, token: str) -> Principal:
+    """Return the same, and keep the refusal of a bad token too many back for a moment."""
+    try:
+        return principal_of_token(service, request, token)
+    except SuzentError as error:
+        if error.code == "too_many_attempts":
+            await asyncio.sleep(service.gateway.limits.bad_token_delay)
+        raise
+
+
+def take_note(request: HTTPServerRequest) -> None:
+    """Take note that a request's connection is no stranger's; see :class:`~.connections.Strangers`."""
+    strangers = getattr(getattr(request.connection, "context", None), "suzent_strangers", None)
+    if strangers is not None:
+        strangers.forget(request.connection.context)  # type: ignore[union-attr]
 
 
 _FOR_OTHER_MACHINES = "Make a token for other machines: `%suzent host-token NAME`."

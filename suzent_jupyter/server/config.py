@@ -13,9 +13,10 @@ from traitlets import Bool, Enum, Float, Int, List, Unicode, default, validate
 from traitlets.config import Configurable
 
 from ..gateway.settings import Settings
+from ..protocol.address import DEFAULT_PORT, DEFAULT_TLS_PORT
 from ..protocol.limits import Limits, describe_limits
 from ..protocol.text import clean_text
-from .service import ServiceConfig
+from .service import ServiceConfig, in_binder, under_hub
 
 
 def _limit_traits() -> dict[str, Any]:
@@ -41,12 +42,33 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
     denied_commands = List(Unicode(), help="Glob patterns of commands never dispatched, whoever asks.").tag(config=True)
 
     listener_enabled = Bool(True, help="Serve devices on a port of their own.").tag(config=True)
-    listener_port = Int(25314, min=0, max=65535, help="That port; 0 means any free one.").tag(config=True)
+    listener_port = Int(DEFAULT_PORT, min=0, max=65535, help="That port; 0 means any free one.").tag(config=True)
     trust_loopback = Enum(
         ["never", "auto"],
         "never",
         help="'auto': requests to the listener without a token are trusted if they really come from a local program "
         "of the same user. Never under JupyterHub.",
+    ).tag(config=True)
+    tls = Enum(
+        ["off", "auto"],
+        "off",
+        help="'auto': serve TLS on a port of its own, under a self-signed certificate "
+        "whose key the pairing links carry.",
+    ).tag(config=True)
+    tls_port = Int(DEFAULT_TLS_PORT, min=0, max=65535, help="That port; 0 means any free one.").tag(config=True)
+    certfile = Unicode("", help="Certificate chain (PEM) to serve TLS with; set together with keyfile.").tag(
+        config=True
+    )
+    keyfile = Unicode("", help="Its key (PEM, without a passphrase).").tag(config=True)
+    listener_plaintext = Bool(
+        True, help="False: the port without TLS stays on this machine, also with node_lan_bind."
+    ).tag(config=True)
+    allowed_hosts = List(
+        Unicode(), help="Further host names under which web pages may reach the listener, such as that of a proxy."
+    ).tag(config=True)
+    require_ticket = Bool(
+        help="Let only invited devices wait for approval: they bring a ticket from a pairing link or QR code. "
+        "On by default under JupyterHub and Binder, where strangers reach the handshake."
     ).tag(config=True)
     data_dir = Unicode(help="Where the gateway keeps its database.").tag(config=True)
     account = Unicode(help="Who owns this gateway; the Hub or OS user by default.").tag(config=True)
@@ -55,6 +77,10 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
     @default("data_dir")
     def _default_data_dir(self) -> str:
         return str(Path(jupyter_data_dir()) / "suzent")
+
+    @default("require_ticket")
+    def _default_require_ticket(self) -> bool:
+        return under_hub() or in_binder()
 
     @default("account")
     def _default_account(self) -> str:
@@ -90,5 +116,12 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
             listener_enabled=self.listener_enabled,
             listener_port=self.listener_port,
             trust_loopback=self.trust_loopback,
+            tls=self.tls,
+            tls_port=self.tls_port,
+            certfile=self.certfile,
+            keyfile=self.keyfile,
+            listener_plaintext=self.listener_plaintext,
+            allowed_hosts=tuple(self.allowed_hosts),
+            require_ticket=self.require_ticket,
             mount_url=mount_url,
         )

@@ -1,4 +1,4 @@
-"""What each REST route does. An endpoint returns a model, a dict, or JSON bytes that are sent as they are."""
+"""What each REST route does. An endpoint returns a model, a dict, a page, or JSON bytes that are sent as they are."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from ..protocol.rest import (
     ConfigRequest,
     ConfigResponse,
     ConnectionListResponse,
+    ConnectRequest,
+    ConnectResponse,
+    DisconnectRequest,
+    DisconnectResponse,
+    DiscoverResponse,
     GrantListResponse,
     HostTokenRequest,
     HostTokenResponse,
@@ -24,8 +29,10 @@ from ..protocol.rest import (
     StatusResponse,
 )
 from ..protocol.wire import decode_call
-from .request import Request
-from .shortcut import invoke_answer
+from . import invitations
+from .listener.shortcut import invoke_answer
+from .page import node_page
+from .request import Page, Request
 
 
 async def list_nodes(request: Request) -> NodeListResponse:
@@ -92,7 +99,7 @@ async def get_config(request: Request) -> ConfigResponse:
     gateway = request.gateway
     return ConfigResponse(
         **gateway.settings.values(),
-        **request.service.addresses(),
+        **await invitations.config_fields(request),
         fixed=sorted(gateway.settings.fixed),
         restart_required=gateway.restart_required,
         limits=gateway.limits.as_dict(),
@@ -106,7 +113,14 @@ async def set_config(request: Request) -> ConfigChangeResponse:
     changes = request.model(ConfigRequest).model_dump(exclude_none=True)
     gateway = request.gateway
     await gateway.configure(request.principal, changes)
+    request.service.settings_changed()
     return ConfigChangeResponse(success=True, restart_required=gateway.restart_required, **gateway.settings.values())
+
+
+async def discover(request: Request) -> DiscoverResponse:
+    """Look for gateways on the local network and in the tailnet; `timeout` is in seconds, 3 by default, 10 at most."""
+    seconds = request.seconds("timeout", 3.0)
+    return await request.service.discovery.discover(seconds)
 
 
 async def list_audit(request: Request) -> AuditResponse:
@@ -129,9 +143,32 @@ async def list_grants(_request: Request) -> GrantListResponse:
     return GrantListResponse()
 
 
-async def list_connections(_request: Request) -> ConnectionListResponse:
+async def connect(request: Request) -> ConnectResponse:
+    """Become a node of another gateway."""
+    info = await request.service.joining.connect(request.principal, request.model(ConnectRequest))
+    return ConnectResponse(success=True, **info.model_dump())
+
+
+async def disconnect(request: Request) -> DisconnectResponse:
+    """Leave another gateway, or drop one from the list that was left before."""
+    address = request.model(DisconnectRequest).gateway_url
+    done = await request.service.joining.disconnect(request.principal, address)
+    return DisconnectResponse(success=True, message=done)
+
+
+async def list_connections(request: Request) -> ConnectionListResponse:
     """List the gateways this one has joined as a node."""
-    return ConnectionListResponse()
+    joining = request.service.joining
+    await joining.listed()
+    found = joining.list(request.principal)
+    offers = await joining.offers() if request.number("offers", 0, 0, 1) else None
+    name = request.gateway.settings.display_name
+    return ConnectionListResponse(connections=found, count=len(found), display_name=name, offers=offers)
+
+
+async def browser_node(request: Request) -> Page:
+    """Serve the page that makes a browser a node."""
+    return node_page(request.scheme, request.host, request.place)
 
 
 async def openapi(request: Request) -> dict[str, Any]:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic import BaseModel
 from tornado import web
+from tornado.httputil import HTTPServerRequest
 
 from ..gateway import Authority, Principal
+from ..gateway.failures import internal, told
 from ..gateway.principals import NOBODY
 from ..protocol.errors import SuzentError
 from ..protocol.wire import encode_ascii
-from .auth import find_token, principal_of_token
-from .request import Request
+from .auth import find_token, has_browser_headers, held_principal_of_token, principal_of_token
+from .refusal import refuse
+from .request import Page, Request
 from .routes import Route
 from .service import GatewayService
-
-log = logging.getLogger("suzent_jupyter")
 
 
 class Caller(web.RequestHandler):
@@ -34,20 +34,36 @@ class Caller(web.RequestHandler):
         Returns an awaitable only where that takes time, since every small call passes here.
         """
         self.service.check_running()
+        if has_browser_headers(self.request.headers):
+            self.check_host_name()
         if least is Authority.NONE:
             return None
         if self.service.gateway.ready.is_set() and (token := find_token(self.request.headers)) is not None:
-            self._admit(principal_of_token(self.service, self.request, token), least)
+            try:
+                self._admit(principal_of_token(self.service, self.request, token), least)
+            except SuzentError as error:
+                if error.code != "too_many_attempts":
+                    raise
+                return self._hold_back(error)
             return None
         return self._find_slowly(least)
+
+    async def _hold_back(self, error: SuzentError) -> None:
+        await asyncio.sleep(self.service.gateway.limits.bad_token_delay)
+        raise error
 
     async def _find_slowly(self, least: Authority) -> None:
         await self.service.gateway.ready.wait()
         token = find_token(self.request.headers)
         if token is not None:
-            self._admit(principal_of_token(self.service, self.request, token), least)
+            self._admit(await held_principal_of_token(self.service, self.request, token), least)
         else:
             self._admit(await self.service.tokenless_principal(self.request), least)
+
+    def check_host_name(self) -> None:
+        """Refuse a web page's request under a name that is not ours; TLS has checked the name already."""
+        if self.request.protocol != "https":
+            self.service.host_names.check(self.request.host)
 
     def _admit(self, principal: Principal, least: Authority) -> None:
         if principal.authority < least:
@@ -59,6 +75,8 @@ class RouteHandler(Caller):
     """Serves the methods of one path."""
 
     routes: dict[str, Route]
+    mount_url = ""
+    may_write: Callable[[], Awaitable[bool]] | None = None
     _request: Request | None = None
     _gone = False
 
@@ -73,7 +91,10 @@ class RouteHandler(Caller):
 
     def prepare(self) -> Awaitable[None] | None:
         """Find out who asks, and whether they may."""
-        return self.find_caller(self.route().authority)
+        route = self.route()
+        if route.page:
+            self.check_host_name()
+        return self.find_caller(route.authority)
 
     def route(self) -> Route:
         """Return the route of this request; ``method_not_allowed`` if the path has no such method."""
@@ -94,10 +115,12 @@ class RouteHandler(Caller):
     def most_bytes(self, route: Route) -> int:
         """Return how large the body of this route may be."""
         limits = self.service.gateway.limits
+        if route.authority is Authority.NONE:
+            return int(limits.stranger_body_bytes)
         return int(limits.invoke_body_bytes if route.large else limits.body_bytes)
 
     async def _serve(self, **path: str) -> None:
-        route = self.routes[self.request.method or ""]
+        route = self.route()
         assert callable(route.endpoint)
         request = Request(
             self.service,
@@ -105,6 +128,11 @@ class RouteHandler(Caller):
             path,
             {name: values[-1].decode(errors="replace") for name, values in self.request.query_arguments.items()},
             self.body(route),
+            scheme=self.request.protocol,
+            host=self.request.host,
+            place=self.request.path,
+            mount_url=self.mount_url,
+            may_write=self.may_write,
         )
         self._request = request
         try:
@@ -113,13 +141,24 @@ class RouteHandler(Caller):
             if self._gone:
                 return
             raise SuzentError("cancelled", "The call was cancelled.") from None
-        self.send_json(answer)
+        if isinstance(answer, Page):
+            self.send_page(answer)
+        else:
+            self.send_json(answer)
 
     def on_connection_close(self) -> None:
         """Give up what the caller no longer waits for: a call is cancelled on its device."""
         self._gone = True
+        super().on_connection_close()  # Tornado's ends the wait for a body that is streamed
         if self._request is not None and self._request.waits_for is not None:
             self._request.waits_for.cancel()
+
+    def send_page(self, page: Page) -> None:
+        """Send a page under its own headers, which replace all of the server's of the same names."""
+        self.set_header("Content-Type", page.media_type)
+        for name, value in page.headers.items():
+            self.set_header(name, value)
+        self.finish(page.content)
 
     def send_json(self, answer: BaseModel | dict[str, Any] | bytes) -> None:
         """Send an answer, ASCII-escaped."""
@@ -146,7 +185,7 @@ class RouteHandler(Caller):
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
         """Log bugs, not refusals."""
         if not isinstance(value, SuzentError | web.HTTPError):
-            log.error("%s %s failed", self.request.method, self.request.path, exc_info=(typ, value, tb))
+            internal(f"{self.request.method} {self.request.path}", value)
 
     def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
         """Answer with an error body."""
@@ -157,13 +196,12 @@ class RouteHandler(Caller):
         elif isinstance(error, web.HTTPError):
             error = http_error(status_code, error.log_message or "")
         else:
-            error = http_error(status_code, "")
+            error = told()  # the log has it
         if self._headers_written:
             if not self._finished:
                 self.finish()
             return
-        self.set_status(status_code, None if status_code != 499 else "Client Closed Request")
-        self.finish(encode_ascii(error.as_body()))
+        refuse(self, error, status_code, None if status_code != 499 else "Client Closed Request")
 
     def clear_body_headers(self) -> None:
         """Drop what a half-made answer has set; keep ``Allow``."""
@@ -188,9 +226,13 @@ def http_error(status: int, message: str) -> SuzentError:
         404: "no_route",
         405: "method_not_allowed",
         413: "too_large",
-    }.get(status, "internal")
-    text = {"internal": "The gateway failed on this request.", "no_route": "There is nothing at this URL."}
-    return SuzentError(code, text.get(code) or message or "Refused.")
+        414: "url_too_long",
+        431: "headers_too_large",
+    }.get(status)
+    if code is None:
+        return told()
+    text = "There is nothing at this URL." if code == "no_route" else message
+    return SuzentError(code, text or "Refused.")
 
 
 @web.stream_request_body
@@ -227,8 +269,7 @@ class LargeBodyHandler(RouteHandler):
             self._chunks.clear()
 
     def _count(self, size: int) -> None:
-        most = self.most_bytes(self.route())
-        if self._refusal is None and size > most:
+        if self._refusal is None and size > (most := self.most_bytes(self.route())):
             self._refusal = too_large(size, most)
 
     def body(self, route: Route) -> bytes:
@@ -236,6 +277,25 @@ class LargeBodyHandler(RouteHandler):
         if self._refusal is not None:
             raise self._refusal
         return b"".join(self._chunks)
+
+
+def needs_stream(service: GatewayService, request: HTTPServerRequest) -> bool:
+    """Tell whether a request's body is too large to be kept before its sender is known.
+
+    A token makes its sender known at once. What is larger than most bodies may be is streamed for everybody.
+    """
+    size = request.headers.get("Content-Length", "0")
+    if "Transfer-Encoding" in request.headers or not size.isdigit():
+        return True
+    if int(size) <= service.gateway.limits.stranger_body_bytes:
+        return False
+    if int(size) > service.gateway.limits.body_bytes or not service.gateway.ready.is_set():
+        return True
+    try:
+        token = find_token(request.headers)
+        return token is None or not principal_of_token(service, request, token)
+    except SuzentError:
+        return True
 
 
 class NoRouteHandler(RouteHandler):

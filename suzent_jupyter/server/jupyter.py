@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from jupyter_core.utils import ensure_async
 from jupyter_server.auth import User
@@ -16,8 +16,9 @@ from tornado import web
 from ..gateway import Authority, Principal
 from ..gateway.principals import NOBODY
 from ..protocol.errors import SuzentError
-from .auth import find_token, principal_of_token
-from .handlers import RouteHandler
+from .auth import find_token, held_principal_of_token
+from .handlers import LargeBodyHandler, RouteHandler
+from .public_url import public_url
 from .routes import Route
 from .sockets import SocketHandler
 
@@ -27,19 +28,17 @@ if TYPE_CHECKING:
 AUTH_RESOURCE = "suzent"
 
 
-async def jupyter_principal(handler: Any, service: GatewayService, route: Route) -> Principal:
-    """Return who asks: our own token first, then Jupyter's user.
+async def find_jupyter_caller(handler: Any, route: Route) -> tuple[Literal["nobody", "token", "user"], str | None]:
+    """Return who asks, and their Suzent token: our own token first, then Jupyter's user.
 
     Our token is looked for before Jupyter's identity provider is asked, since Jupyter and JupyterHub read
-    ``Authorization`` as theirs; and it exempts from XSRF, which only a cookie needs.
+    ``Authorization`` as theirs; and it exempts from XSRF, which only a cookie needs. What it is worth is not looked at.
 
     Raises
     ------
     SuzentError
         ``unauthorized`` or ``forbidden``.
     """
-    service.check_running()
-    await service.gateway.ready.wait()
     nobody = route.authority is Authority.NONE  # whatever comes along: a device may show a token that is dead by now
     token = None if nobody else find_token(handler.request.headers)
     if nobody or token is not None:
@@ -47,10 +46,9 @@ async def jupyter_principal(handler: Any, service: GatewayService, route: Route)
         if not handler.check_host():
             raise SuzentError("forbidden", "This server does not answer to that host name.")
         if token is None:
-            return NOBODY
-        principal = principal_of_token(service, handler.request, token)
-        handler.current_user = handler._jupyter_current_user = User(username=principal.actor)
-        return principal
+            return "nobody", None
+        handler.current_user = handler._jupyter_current_user = User(username="token")
+        return "token", token
     try:
         await JupyterHandler.prepare(handler, _redirect_to_login=False)
     except web.HTTPError as error:
@@ -62,8 +60,29 @@ async def jupyter_principal(handler: Any, service: GatewayService, route: Route)
         raise SuzentError("unauthorized", "Log in to the Jupyter server, or send a token.")
     if not await ensure_async(handler.authorizer.is_authorized(handler, user, route.action, AUTH_RESOURCE)):
         raise SuzentError("forbidden", f"The server's authorizer does not let this user {route.action} devices.")
+    return "user", None
+
+
+async def jupyter_principal(handler: Any, service: GatewayService, route: Route) -> Principal:
+    """Return who asks; ``unauthorized`` or ``forbidden``."""
+    service.check_running()
     gateway = service.gateway
-    return Principal(Authority.FULL, gateway.account, gateway.org, "", "user")
+    await gateway.ready.wait()
+    kind, token = await find_jupyter_caller(handler, route)
+    if kind == "nobody":
+        return NOBODY
+    if token is None:
+        return Principal(Authority.FULL, gateway.account, gateway.org, "", "user")
+    principal = await held_principal_of_token(service, handler.request, token)
+    handler.current_user = handler._jupyter_current_user = User(username=principal.actor)
+    return principal
+
+
+async def user_may_write(handler: Any) -> bool:
+    """Ask the authorizer whether the user of an authorised request may also change things."""
+    return bool(
+        await ensure_async(handler.authorizer.is_authorized(handler, handler.current_user, "write", AUTH_RESOURCE))
+    )
 
 
 class JupyterRouteHandler(RouteHandler, JupyterHandler):
@@ -83,6 +102,11 @@ class JupyterRouteHandler(RouteHandler, JupyterHandler):
     async def _prepare(self) -> None:
         route = self.route()
         self._admit(await jupyter_principal(self, self.service, route), route.authority)
+        self.mount_url = public_url(self)
+
+    async def may_write(self) -> bool:
+        """Whether the caller may change things: a token of full authority may, a user if the authorizer says so."""
+        return self.principal.actor != "user" or await user_may_write(self)
 
     @allow_unauthenticated
     async def get(self, **path: str) -> None:
@@ -98,6 +122,10 @@ class JupyterRouteHandler(RouteHandler, JupyterHandler):
     async def delete(self, **path: str) -> None:
         """Serve DELETE."""
         await self._serve(**path)
+
+
+class JupyterLargeBodyHandler(LargeBodyHandler, JupyterRouteHandler):  # type: ignore[misc]
+    """Requests with large bodies: who asks is known before a byte of it is kept."""
 
 
 class JupyterSocketHandler(SocketHandler, JupyterHandler):
@@ -119,6 +147,10 @@ class JupyterSocketHandler(SocketHandler, JupyterHandler):
 
     def check_origin(self, origin: str | None = None) -> bool:
         """Apply Jupyter's rule: same host, or what the server's configuration allows; none at all is a program."""
+        if self.socket_route.endpoint == "device" and self.allow_origin == "*":
+            # `*` is meant for pages that show a token; this socket asks for none, so it would be open to every page.
+            origin = origin if origin is not None else self.get_origin()
+            return origin is None or SocketHandler.check_origin(self, origin)
         return bool(WebSocketMixin.check_origin(self, origin))
 
     def skip_check_origin(self) -> bool:

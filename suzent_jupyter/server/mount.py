@@ -10,13 +10,14 @@ from tornado.routing import PathMatches, Rule, RuleRouter
 from tornado.web import Application, RequestHandler
 
 from ..protocol.errors import SuzentError
-from ..protocol.wire import encode_ascii
+from .refusal import refuse
 
 if TYPE_CHECKING:
     from .service import GatewayService
 
 #: The module of the handlers; it brings everything with it and is loaded off the event loop.
 HANDLERS = "suzent_jupyter.server.jupyter"
+FORWARDERS = "suzent_jupyter.server.single.forward"
 
 
 class Mount(RuleRouter):
@@ -37,8 +38,10 @@ class Mount(RuleRouter):
     def __init__(self, application: Application, base_url: str, service: GatewayService) -> None:
         super().__init__()
         self._application = application
-        self._root = re.escape(f"{base_url}suzent")
+        self._plain_root = f"{base_url}suzent"
+        self._root = re.escape(self._plain_root)
         self._service = service
+        self._forwards: bool | None = None
         # Not by add_handlers: Jupyter's looks for the methods of a handler, and there is none yet.
         application.default_router.rules.insert(0, Rule(PathMatches(f"{self._root}/.*"), self))
 
@@ -46,31 +49,49 @@ class Mount(RuleRouter):
         """Return who handles a request; None for URLs that are not in the table."""
         if not self._service.running:
             return self._application.get_handler_delegate(request, StartingHandler)
-        if not self.rules:
-            from .jupyter import JupyterRouteHandler, JupyterSocketHandler
-            from .routes import by_path
-
-            for routes in by_path().values():
-                route = next(iter(routes.values()))
-                handler = JupyterSocketHandler if "WS" in routes else JupyterRouteHandler
-                matcher = PathMatches(f"{self._root}{route.pattern}/?")
-                self.add_rules([Rule(matcher, handler, {"service": self._service, "routes": routes})])
+        forwards = self._service.guest is not None
+        if forwards != self._forwards:
+            self._forwards = forwards
+            self.rules = []
+            self.add_rules(self._forwarding() if forwards else self._serving())
         return super().find_handler(request, **kwargs)
+
+    def _serving(self) -> list[Rule]:
+        from .jupyter import JupyterRouteHandler, JupyterSocketHandler
+
+        return self._rules_of(JupyterRouteHandler, JupyterSocketHandler, {})
+
+    def _forwarding(self) -> list[Rule]:
+        from .single.forward import ForwardHandler, ForwardSocketHandler
+
+        return self._rules_of(ForwardHandler, ForwardSocketHandler, {"root": self._plain_root})
+
+    def _rules_of(self, plain: type[RequestHandler], socket: type[RequestHandler], more: dict[str, Any]) -> list[Rule]:
+        from .routes import mounted
+
+        return [
+            Rule(PathMatches(self._root + pattern), handler, {"service": self._service, "routes": routes, **more})
+            for pattern, handler, routes in mounted(plain, socket)
+        ]
 
     def get_target_delegate(
         self, target: Any, request: httputil.HTTPServerRequest, **target_params: Any
     ) -> httputil.HTTPMessageDelegate | None:
         """Return the delegate of a handler class."""
+        from .handlers import needs_stream
+        from .jupyter import JupyterLargeBodyHandler, JupyterRouteHandler
+
+        if target is JupyterRouteHandler and needs_stream(self._service, request):
+            target = JupyterLargeBodyHandler
         return self._application.get_handler_delegate(request, target, **target_params)
 
 
 class StartingHandler(RequestHandler):
     """Asks whoever comes while the gateway starts or stops to try again."""
 
+    def check_xsrf_cookie(self) -> None:
+        """Ask everybody: nothing is done here, and who is asked to come again must not be told they are forbidden."""
+
     def prepare(self) -> None:
         """Answer."""
-        error = SuzentError("stopping", "The gateway is starting or stopping.")
-        self.set_status(error.status)
-        self.set_header("Content-Type", "application/json")
-        self.set_header("Retry-After", "1")
-        self.finish(encode_ascii(error.as_body()))
+        refuse(self, SuzentError("stopping", "The gateway is starting or stopping."))

@@ -46,7 +46,7 @@ def document(version: str) -> dict[str, Any]:
             operation["responses"]["101"] = {"description": "Switching protocols"}
         else:
             name = route.answer.__name__ if route.answer else None
-            operation["responses"]["200"] = _answer(name, "Done")
+            operation["responses"]["200"] = _page() if route.page else _answer(name, "Done")
         if route.body is not None:
             schema = {"$ref": _REF.format(model=route.body.__name__)}
             operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
@@ -64,6 +64,10 @@ def document(version: str) -> dict[str, Any]:
             },
         },
     }
+
+
+def _page() -> dict[str, Any]:
+    return {"description": "A page", "content": {"text/html": {"schema": {"type": "string"}}}}
 
 
 def _answer(model: str | None, description: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
     from .service import GatewayService
 
 Model = TypeVar("Model", bound="BaseModel")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An answer for people: sent as it is, with headers of its own."""
+
+    content: bytes
+    media_type: str
+    headers: dict[str, str]
 
 
 @dataclass(slots=True)
@@ -36,6 +46,12 @@ class Request:
         As it came.
     waits_for : asyncio.Future, optional
         What is cancelled when the caller hangs up. Anything else goes on: a change half made would be worse.
+    scheme, host, place : str
+        Where it came to: ``http`` or ``https``, the ``Host`` header as it was sent, and the path likewise.
+    mount_url : str
+        The Jupyter mount as the caller sees it, ``""`` on the listener.
+    may_write : callable, optional
+        Asks whether the caller may also change things; None where every caller may.
     """
 
     service: GatewayService
@@ -44,6 +60,11 @@ class Request:
     query: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     waits_for: asyncio.Future[Any] | None = None
+    scheme: str = "http"
+    host: str = ""
+    place: str = ""
+    mount_url: str = ""
+    may_write: Callable[[], Awaitable[bool]] | None = None
 
     @property
     def gateway(self) -> Gateway:
@@ -75,6 +96,17 @@ class Request:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"]) or "body"
             raise SuzentError("invalid_request", f"`{place}`: {first['msg']}.") from None
+
+    def seconds(self, name: str, default: float) -> float:
+        """Return a query argument as seconds greater than 0; ``invalid_request`` otherwise."""
+        text = self.query.get(name, str(default))
+        try:
+            value = float(text) if text.isascii() and len(text) <= 32 else 0.0
+        except ValueError:
+            value = 0.0
+        if not 0 < value < float("inf"):
+            raise SuzentError("invalid_request", f"`{name}` must be a number of seconds greater than 0.")
+        return value
 
     def number(self, name: str, default: int | None, low: int, high: int) -> int | None:
         """Return a query argument as a whole number between ``low`` and ``high``; ``invalid_request`` otherwise."""

@@ -8,16 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
 from ..gateway import Authority
 from ..protocol import rest
-from . import endpoints
-from .request import Request
+from ..protocol.address import NODE_PATH
+from . import endpoints, invitations
+from .request import Page, Request
 
-Endpoint = Callable[[Request], Awaitable[BaseModel | dict[str, Any] | bytes]]
+if TYPE_CHECKING:
+    from tornado.web import RequestHandler
+
+Endpoint = Callable[[Request], Awaitable[BaseModel | dict[str, Any] | bytes | Page]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,8 @@ class Route:
         For the OpenAPI document.
     large : bool
         Whether the body may be as large as an invoke's.
+    page : bool
+        Whether the answer is a page for people, which is served only under names of this machine's own.
     """
 
     method: Literal["GET", "POST", "DELETE", "WS"]
@@ -48,6 +54,7 @@ class Route:
     body: type[BaseModel] | None = None
     answer: type[BaseModel] | None = None
     large: bool = False
+    page: bool = False
 
     @property
     def pattern(self) -> str:
@@ -60,8 +67,9 @@ _NONE, _AGENT, _FULL = Authority.NONE, Authority.AGENT, Authority.FULL
 
 # Fixed segments stand before {node}: a node named `pending` is reached by its id.
 ROUTES: tuple[Route, ...] = (
-    Route("WS", "/ws/node", "device", _NONE, "execute"),
+    Route("WS", NODE_PATH, "device", _NONE, "execute"),
     Route("WS", "/ws/client", "client", _FULL, "execute"),
+    Route("GET", "/node", endpoints.browser_node, _NONE, "read", page=True),
     Route("POST", "/nodes/{node}/invoke", endpoints.invoke, _FULL, "execute",
           rest.InvokeRequest, rest.InvokeResponse, large=True),
     Route("GET", "/nodes", endpoints.list_nodes, _AGENT, "read", None, rest.NodeListResponse),
@@ -78,6 +86,11 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/nodes/config", endpoints.get_config, _FULL, "read", None, rest.ConfigResponse),
     Route("POST", "/nodes/config", endpoints.set_config, _FULL, "write",
           rest.ConfigRequest, rest.ConfigChangeResponse),
+    Route("POST", "/nodes/invite", invitations.invite, _FULL, "write", rest.InviteRequest, rest.InviteResponse),
+    Route("GET", "/nodes/discover", endpoints.discover, _FULL, "read", None, rest.DiscoverResponse),
+    Route("POST", "/nodes/connect", endpoints.connect, _FULL, "write", rest.ConnectRequest, rest.ConnectResponse),
+    Route("POST", "/nodes/connect/stop", endpoints.disconnect, _FULL, "write",
+          rest.DisconnectRequest, rest.DisconnectResponse),
     Route("GET", "/nodes/connections", endpoints.list_connections, _FULL, "read", None, rest.ConnectionListResponse),
     Route("GET", "/nodes/grants", endpoints.list_grants, _FULL, "read", None, rest.GrantListResponse),
     Route("GET", "/nodes/peers", endpoints.list_peers, _FULL, "read", None, rest.PeerListResponse),
@@ -87,9 +100,17 @@ ROUTES: tuple[Route, ...] = (
 )  # fmt: skip
 
 
-def by_path() -> dict[str, dict[str, Route]]:
-    """Return path → method → route, in the table's order."""
+def mounted(
+    plain: type[RequestHandler], socket: type[RequestHandler]
+) -> list[tuple[str, type[RequestHandler], dict[str, Route]]]:
+    """Return each path's pattern, the handler class that serves it, and its routes by method, in the table's order.
+
+    Parameters
+    ----------
+    plain, socket : type
+        The handler classes of the mount, for requests and for WebSockets.
+    """
     table: dict[str, dict[str, Route]] = {}
     for route in ROUTES:
-        table.setdefault(route.path, {})[route.method] = route
-    return table
+        table.setdefault(route.pattern, {})[route.method] = route
+    return [(f"{pattern}/?", socket if "WS" in routes else plain, routes) for pattern, routes in table.items()]

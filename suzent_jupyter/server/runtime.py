@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import platform
+import re
 from pathlib import Path
 from typing import Any
 
 from jupyter_core.paths import jupyter_runtime_dir
 
+from .._files import replace_file
 from .._version import __version__
 from ..gateway.clock import now_text
 
@@ -61,14 +65,31 @@ class RuntimeFile:
 
     def write(self, facts: dict[str, Any]) -> None:
         """Write the facts, whole or not at all."""
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = self.path.with_suffix(".tmp")
-        draft.unlink(missing_ok=True)
-        descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump({"pid": os.getpid(), "version": __version__, "started_at": now_text(), **facts}, file, indent=1)
-        draft.replace(self.path)
+        own = {"pid": os.getpid(), "host": platform.node(), "version": __version__, "started_at": now_text()}
+        write_privately(self.path, {**own, **facts})
 
     def remove(self) -> None:
         """Remove it."""
         self.path.unlink(missing_ok=True)
+
+
+def write_privately(path: Path, facts: dict[str, Any]) -> None:
+    """Write JSON that only we can read, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    replace_file(path, json.dumps(facts, indent=1).encode(), durable=False)
+
+
+def remove_dead_files() -> None:
+    """Remove what gateways of this machine left when they were killed: no process has their number now. Blocks."""
+    import psutil
+
+    for path in Path(jupyter_runtime_dir()).glob("suzent*.json"):
+        # Others look at the same files, and another gateway may tidy up as well.
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            number = re.fullmatch(r"suzent(?:-|_host_)([0-9]{1,10})(?:_[0-9a-f]{8})?\.json", path.name)
+            if number is None or path.is_symlink():
+                continue
+            body = json.loads(path.read_bytes())
+            # A home directory may be shared by machines, each with processes of its own.
+            if body["host"] == platform.node() and not psutil.pid_exists(int(number[1])):
+                path.unlink()

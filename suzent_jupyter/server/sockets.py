@@ -11,10 +11,10 @@ from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketHandler
 
 from ..gateway.turns import LARGE_BYTES
-from ..protocol.errors import SuzentError
-from ..protocol.wire import encode_ascii
-from .auth import has_forwarding_headers, is_loopback, peer_address
+from ..protocol.errors import CLOSE_GOING_AWAY, SuzentError
+from .auth import client_address, has_forwarding_headers, is_loopback, peer_address
 from .handlers import Caller, http_error
+from .refusal import refuse
 from .routes import Route
 from .service import GatewayService
 
@@ -37,11 +37,10 @@ class SocketTransport:
         self._stream: Any = connection.stream
         self._loop = asyncio.get_running_loop()
         address = peer_address(handler.request)
-        self.remote = str(handler.request.remote_ip or address)
-        forwarded = has_forwarding_headers(handler.request.headers)
-        self.local = is_loopback(address) and not forwarded
-        # Many devices stand behind one proxy or tunnel, and behind loopback.
-        self.limited = not is_loopback(address) and not forwarded
+        self.local = is_loopback(address) and not has_forwarding_headers(handler.request.headers)
+        client, shared = client_address(handler.request)
+        self.remote = client or str(handler.request.remote_ip)
+        self.limited = not shared
         self.received_at = self.moved_at = self._loop.time()
         self._watch_bytes()
 
@@ -101,6 +100,10 @@ class SocketTransport:
         """Close with a code."""
         self._handler.close(code, reason)
 
+    def abort(self) -> None:
+        """Close without a word."""
+        self._stream.close()
+
     def allow_bytes(self, maximum: int) -> None:
         """Set the largest message read from now on; a larger one closes the socket with 1009."""
         self._connection.params.max_message_size = maximum
@@ -118,6 +121,7 @@ class SocketHandler(WebSocketHandler, Caller):
     """Serves one socket route on the listener."""
 
     link: Link | None = None
+    transport: SocketTransport | None = None
     _held: str | bytes | None = None
 
     def initialize(self, service: GatewayService, routes: dict[str, Route]) -> None:
@@ -145,12 +149,17 @@ class SocketHandler(WebSocketHandler, Caller):
 
     def check_origin(self, origin: str) -> bool:
         """Let no page of another origin in. Programs send no Origin and are not asked."""
-        return origin.casefold().partition("://")[2] == self.request.headers.get("Host", "").casefold()
+        scheme, _, place = origin.casefold().partition("://")
+        return scheme in ("http", "https") and place == self.request.headers.get("Host", "").casefold()
 
     def open(self, *_args: str, **_kwargs: str) -> None:
         """Hand the socket to the gateway."""
         self.set_nodelay(True)
-        transport = SocketTransport(self)
+        transport = self.transport = SocketTransport(self)
+        self.service.open_sockets.add(transport)
+        if not self.service.running:
+            transport.close(CLOSE_GOING_AWAY, "the gateway is stopping")
+            return
         if self.socket_route.endpoint == "device":
             self.link = self.service.gateway.open_device(transport)
         else:
@@ -182,6 +191,7 @@ class SocketHandler(WebSocketHandler, Caller):
 
     def on_close(self) -> None:
         """Tell the link, and let go of it."""
+        self.service.open_sockets.discard(self.transport)
         self._pass_on()  # it came before the end
         if self.link is not None:
             self.link.closed()
@@ -200,6 +210,4 @@ class SocketHandler(WebSocketHandler, Caller):
         if self._headers_written:
             return
         self.clear()
-        self.set_status(error.status)
-        self.set_header("Content-Type", "application/json")
-        self.finish(encode_ascii(error.as_body()))
+        refuse(self, error)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 from typing import Any, ClassVar
 
 from jupyter_core.application import JupyterApp
+from tornado.log import LogFormatter
+from traitlets import default
 
 from .._version import __version__
 from .config import SuzentTraits
-from .service import GatewayService
+from .logs import join_log
+from .service import AlreadyRunningError, GatewayService
 
 
 class StandaloneGateway(SuzentTraits, JupyterApp):  # type: ignore[misc]
@@ -21,6 +23,7 @@ class StandaloneGateway(SuzentTraits, JupyterApp):  # type: ignore[misc]
     description = "The gateway your devices join, without a Jupyter server."
     version = __version__
     config_file_name = "jupyter_suzent_config"
+    _log_formatter_cls = LogFormatter  # that of Jupyter servers
     aliases: ClassVar[dict[str, str]] = {
         "port": "StandaloneGateway.listener_port",
         "data-dir": "StandaloneGateway.data_dir",
@@ -28,6 +31,7 @@ class StandaloneGateway(SuzentTraits, JupyterApp):  # type: ignore[misc]
     }
     flags: ClassVar[dict[str, Any]] = {
         "lan": ({"StandaloneGateway": {"node_lan_bind": True}}, "Listen for other devices, not on this machine alone."),
+        "tls": ({"StandaloneGateway": {"tls": "auto"}}, "Serve TLS too, under a certificate made for this gateway."),
     }
 
     @classmethod
@@ -35,9 +39,13 @@ class StandaloneGateway(SuzentTraits, JupyterApp):  # type: ignore[misc]
         """Read the same section of config files as the Jupyter extension."""
         return [*super().section_names(), "SuzentApp"]
 
+    @default("log_format")
+    def _default_log_format(self) -> str:
+        return "%(color)s[%(levelname)1.1s %(asctime)s.%(msecs).03d %(name)s]%(end_color)s %(message)s"
+
     def start(self) -> None:
         """Run until SIGINT or SIGTERM."""
-        logging.basicConfig(level=self.log_level, format="%(message)s")
+        join_log(self, "tornado", "asyncio")
         asyncio.run(self._run())
 
     async def _run(self) -> None:
@@ -49,7 +57,14 @@ class StandaloneGateway(SuzentTraits, JupyterApp):  # type: ignore[misc]
                 loop.add_signal_handler(number, stop.set)
             except NotImplementedError:  # Windows
                 signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
-        await service.start(self.service_config())
+        config = self.service_config()
+        config.may_be_guest = False  # it has no Jupyter mount, which is what guests are for
+        try:
+            await service.start(config)
+        except AlreadyRunningError as error:
+            self.log.error("%s Stop it first, or give this one a --data-dir of its own.", error)
+            await service.stop()
+            raise SystemExit(1) from None
         if service.port is None:
             await service.stop()
             raise SystemExit(1)

@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks [invoke|client|devices|lag|startup …]``: prints ratios and numbers, asserts nothing."""
+"""``python -m tests.benchmarks [invoke|client|devices|lag|floods|startup …]``: prints numbers, asserts nothing."""
 
 from __future__ import annotations
 
@@ -239,6 +239,34 @@ def _p99(values: list[float]) -> float:
     return values[int(len(values) * 0.99)]
 
 
+async def floods() -> None:
+    """A known device's small calls while strangers flood the gateway: p99 over the quiet one. Target: under 2."""
+    with gateway() as gate:
+        device_id, token = gate.ask("adopt 1")[0]
+        task = await gate.device(device_id, token)
+        client = await LeanClient(gate.port, f"/nodes/{device_id}/invoke", gate.token).open()
+        for kind in ("half-open", "tokens", "silent"):
+            ratios = []
+            for _ in range(ROUNDS):
+                quiet = await _latencies(client, SECONDS)
+                flood = subprocess.Popen(
+                    [sys.executable, "-m", "tests.benchmarks.flood", str(gate.port), kind],
+                    cwd=ROOT, stdout=subprocess.PIPE, text=True,
+                )  # fmt: skip
+                assert flood.stdout is not None
+                await asyncio.to_thread(flood.stdout.readline)
+                flooded = await _latencies(client, SECONDS)
+                flood.kill()
+                flood.wait()
+                ratios.append((_p99(flooded) / _p99(quiet), _p99(quiet), _p99(flooded)))
+            ratio, before, during = (statistics.median(each[i] for each in ratios) for i in range(3))
+            print(
+                f"{kind:>9}: p99 quiet {before:.1f} ms, flooded {during:.1f} ms, ratio {ratio:.2f} (all share 2 cores)",
+                flush=True,
+            )
+        task.cancel()
+
+
 async def startup() -> None:
     """Time until a Jupyter server answers, with and without this package."""
 
@@ -277,7 +305,7 @@ async def startup() -> None:
 
 
 def main() -> None:
-    parts = {part.__name__: part for part in (invoke, client, devices, lag, startup)}
+    parts = {part.__name__: part for part in (invoke, client, devices, lag, floods, startup)}
     for name in sys.argv[1:] or parts:
         print(f"\n## {name}: {parts[name].__doc__}")
         asyncio.run(parts[name]())

@@ -1,4 +1,4 @@
-"""A real Chromium against a real JupyterLab. Skipped where no Chromium is installed; CI installs it."""
+"""A real Chromium against real servers. Skipped where no Chromium is installed; CI installs it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
             executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"],
+            args=[
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-background-networking",
+                "--no-first-run",
+                "--use-fake-device-for-media-stream",
+                # A name of somebody else's that points at this machine: DNS rebinding.
+                "--host-resolver-rules=MAP evil.example 127.0.0.1",
+            ],
         )
         yield chromium
         chromium.close()

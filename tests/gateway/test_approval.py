@@ -28,6 +28,17 @@ def block_store(gateway: ThreadedGateway) -> threading.Event:
     return go
 
 
+async def half_approved(
+    gateway: ThreadedGateway, http: httpx.AsyncClient, code: str
+) -> tuple[threading.Event, asyncio.Task[httpx.Response]]:
+    """Approve a code up to where it is to be written; return what lets it go on, and the approval."""
+    go = block_store(gateway)
+    approval = asyncio.create_task(http.post(f"/nodes/pending/{code}/approve"))
+    entry = gateway.service.gateway.pairing._waiting[code]
+    await until(lambda: entry.deciding)
+    return go, approval
+
+
 def stored(gateway: ThreadedGateway) -> list[str]:
     with sqlite3.connect(gateway.config.data_dir / "suzent.db") as connection:
         return [row[0] for row in connection.execute("SELECT display_name FROM devices")]
@@ -134,11 +145,7 @@ async def test_of_two_approvals_at_once_exactly_one_wins(gateway: ThreadedGatewa
 async def test_a_device_that_hangs_up_while_it_is_approved_leaves_no_ghost(gateway: ThreadedGateway) -> None:
     async with gateway.http() as http:
         async with BareDevice(gateway.node_url) as device:
-            code = await device.code()
-            go = block_store(gateway)
-            approval = asyncio.create_task(http.post(f"/nodes/pending/{code}/approve"))
-            entry = gateway.service.gateway.pairing._waiting[code]
-            await until(lambda: entry.deciding)
+            go, approval = await half_approved(gateway, http, await device.code())
         await until(lambda: len(gateway.service.gateway.pairing) == 0)
         go.set()
         assert error_of(await approval) == (410, "code_gone")
@@ -152,11 +159,7 @@ async def test_a_known_device_that_hangs_up_while_it_pairs_again_keeps_its_place
         async with BareDevice(gateway.node_url, node_identity="phone-1") as device:
             await gateway.pair(device)
         async with BareDevice(gateway.node_url, node_identity="phone-1") as again:
-            code = await again.code()
-            go = block_store(gateway)
-            approval = asyncio.create_task(http.post(f"/nodes/pending/{code}/approve"))
-            entry = gateway.service.gateway.pairing._waiting[code]
-            await until(lambda: entry.deciding)
+            go, approval = await half_approved(gateway, http, await again.code())
         await until(lambda: len(gateway.service.gateway.pairing) == 0)
         go.set()
         assert error_of(await approval) == (410, "code_gone")

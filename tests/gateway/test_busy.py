@@ -72,7 +72,7 @@ async def test_a_device_that_stops_reading_costs_its_callers_their_deadline_and_
         async def watch() -> None:
             nonlocal most
             while True:
-                most = max(most, session._unsent + session._waiting_bytes)
+                most = max(most, session._outbox.unsent + session._waiting_bytes)
                 await asyncio.sleep(0)
 
         watching = asyncio.create_task(watch())

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import Any
 
@@ -110,20 +111,23 @@ async def test_a_device_that_sends_slowly_within_one_frame_is_alive(make_gateway
         call = asyncio.create_task(invoke(http, "MyPhone", timeout=30))
         frame = await device.recv("invoke")
         payload = json.dumps(
-            {"type": "result", "request_id": frame["request_id"], "success": True, "result": "y" * 400}
+            {"type": "result", "request_id": frame["request_id"], "success": True, "result": "y" * 4000}
         )
         # One text frame by hand, masked with zeros; a busy writer can't put a pong between its bytes.
         head = bytes([0x81, 0x80 | 126]) + len(payload).to_bytes(2, "big") + bytes(4)
         transport = device.ws.transport
         transport.pause_reading()
-        started = asyncio.get_running_loop().time()
+        started, sent = asyncio.get_running_loop().time(), 0
         transport.write(head)
-        for start in range(0, len(payload), 20):
-            await asyncio.sleep(0.08)
+        while asyncio.get_running_loop().time() - started <= 3 * (0.2 + 0.3):
+            before = session.transport.received_at
+            transport.write(payload[sent : sent + 1].encode())
+            sent += 1
+            await until(lambda before=before: session.transport.received_at > before)
             assert session.alive
-            transport.write(payload[start : start + 20].encode())
-        assert asyncio.get_running_loop().time() - started > 3 * (0.2 + 0.3)
-        assert (await asyncio.wait_for(call, 5)).json()["result"] == "y" * 400
+        assert sent < len(payload)
+        transport.write(payload[sent:].encode())
+        assert (await asyncio.wait_for(call, 5)).json()["result"] == "y" * 4000
         transport.resume_reading()
 
 
@@ -136,8 +140,14 @@ async def test_a_loop_blocked_for_4_s_lets_a_handshake_through_and_kills_no_live
         await gateway.pair(live)
         live.answer()
         opened = await websockets.connect(gateway.node_url, compression=None)  # has said nothing yet
-        blocked = asyncio.create_task(asyncio.to_thread(gateway.call, time.sleep, 4))
-        await asyncio.sleep(0.1)
+        began = threading.Event()
+
+        def block() -> None:
+            began.set()
+            time.sleep(4)
+
+        blocked = asyncio.create_task(asyncio.to_thread(gateway.call, block))
+        await until(began.is_set)
         await opened.send(json.dumps({"type": "connect", "display_name": "During", "capabilities": []}))
 
         async def late() -> BareDevice:

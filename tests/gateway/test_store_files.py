@@ -57,7 +57,7 @@ async def test_no_token_stands_in_the_files(gateway: ThreadedGateway) -> None:
 
 @sync
 async def test_what_one_server_does_takes_effect_in_the_other(make_gateway: MakeGateway, tmp_path: Path) -> None:
-    one, two = make_gateway(tmp_path / "shared"), make_gateway(tmp_path / "shared")
+    one, two = make_gateway(tmp_path / "shared", single=False), make_gateway(tmp_path / "shared", single=False)
     async with one.http() as http, two.http() as other:
         async with BareDevice(one.node_url) as device:
             await one.pair(device)
@@ -99,7 +99,7 @@ async def test_what_one_server_does_takes_effect_in_the_other(make_gateway: Make
 async def test_pairing_one_installation_with_two_servers_of_one_store_leaves_one_device(
     make_gateway: MakeGateway, tmp_path: Path
 ) -> None:
-    one, two = make_gateway(tmp_path / "shared"), make_gateway(tmp_path / "shared")
+    one, two = make_gateway(tmp_path / "shared", single=False), make_gateway(tmp_path / "shared", single=False)
     async with (
         BareDevice(one.node_url, node_identity="laptop-1") as first,
         BareDevice(two.node_url, node_identity="laptop-1") as second,

@@ -133,6 +133,7 @@ async def works_without_keeping(gateway: ThreadedGateway, path: str) -> None:
         for url, body in (
             ("/nodes/host-token", {}),
             ("/nodes/config", {"display_name": "Other"}),
+            ("/nodes/connect", {"gateway_url": "ws://127.0.0.1:9"}),
         ):
             assert error_of(await http.post(url, json=body)) == (503, "store_unreadable")
         assert error_of(await http.get("/audit")) == (503, "store_unreadable")

@@ -27,7 +27,7 @@ def texts(shell: Shell, line: str) -> list[str]:
 
 
 def test_completion(filled: Shell) -> None:
-    assert texts(filled, "%suzent inv") == ["invoke"]
+    assert texts(filled, "%suzent inv") == ["invoke", "invite"]
     assert "describe" in texts(filled, "%suzent ")
     assert filled.complete("%suzent describe my") == [("my", "MyPhone"), ("my", '"My Lab PC"')]
     assert filled.complete('%suzent describe "My ') == [('"My ', '"My Lab PC"')]
@@ -53,8 +53,8 @@ def test_other_lines_are_left_alone(filled: Shell) -> None:
 
 
 def test_the_older_interface_answers_too(filled: Shell) -> None:
-    text, found = filled.ip.Completer.complete("inv", "%suzent inv", 11)
-    assert (text, found) == ("inv", ["invoke"])
+    text, found = filled.ip.Completer.complete("invo", "%suzent invo", 12)
+    assert (text, found) == ("invo", ["invoke"])
 
 
 def test_changes_arrive_by_themselves(

@@ -32,6 +32,7 @@ ROWS: dict[str, list[dict[str, Any]]] = {
     "capabilities": [NODE],
     "pending": [{"pairing_code": "ABC234", "display_name": EVIL, "kind": "device", "capabilities": [CAPABILITY]}],
     "devices": [{"device_id": "d", "display_name": EVIL, "scope": "node", "connected": True, "capabilities": [EVIL]}],
+    "connections": [{"gateway_url": EVIL, "display_name": EVIL, "status": "pending", "error": EVIL, "since": "2024"}],
     "audit": [
         {
             "id": 3,

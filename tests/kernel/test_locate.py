@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.gateways import ThreadedGateway
 
-from suzent_jupyter.kernel import NoGateway, connect
+from suzent_jupyter.kernel import Gateway, NoGateway, connect
+from suzent_jupyter.kernel.errors import Unreachable
 from suzent_jupyter.kernel.locate import Locator, Secret, Target, locate, parse_url, running
 
 TOKEN = "szt_not-to-be-seen-anywhere"
@@ -56,7 +59,7 @@ def test_without_a_listener_the_mount_is_taken() -> None:
 
 def test_the_server_that_started_the_kernel_wins_over_others(monkeypatch: pytest.MonkeyPatch) -> None:
     write_runtime()
-    write_runtime(os.getppid(), url="http://127.0.0.1:2")
+    write_runtime(os.getppid(), url="http://127.0.0.1:2", token="szt_other")
     with pytest.raises(NoGateway) as failure:
         locate()
     assert "http://127.0.0.1:2 " in str(failure.value)
@@ -64,6 +67,18 @@ def test_the_server_that_started_the_kernel_wins_over_others(monkeypatch: pytest
     assert TOKEN not in str(failure.value) + repr(failure.value) + repr(failure.value.details)
     monkeypatch.setenv("JPY_PARENT_PID", str(os.getppid()))
     assert locate().url == "http://127.0.0.1:2"
+
+
+def test_several_servers_of_one_gateway_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_runtime(mount_url="http://127.0.0.1:8888/suzent")
+    write_runtime(os.getppid(), mount_url="http://127.0.0.1:8889/suzent")
+    assert locate().url == "http://127.0.0.1:25314"
+    # Without a listener each names its own mount; the kernels' token says that they are one.
+    write_runtime(url="http://127.0.0.1:8888/suzent")
+    write_runtime(os.getppid(), url="http://127.0.0.1:8889/suzent")
+    assert locate().url in ("http://127.0.0.1:8888/suzent", "http://127.0.0.1:8889/suzent")
+    monkeypatch.setenv("JPY_PARENT_PID", str(os.getppid()))
+    assert locate().url == "http://127.0.0.1:8889/suzent"
 
 
 def test_stale_foreign_and_broken_files_do_not_count(tmp_path: Path) -> None:
@@ -131,9 +146,38 @@ def test_looking_again_finds_a_new_token_but_no_other_gateway(monkeypatch: pytes
     assert moved is not None
     assert moved.token == Secret("szt_new")
     assert locator.again(failed) is moved  # another thread has looked
-    write_runtime(url="http://127.0.0.1:4")
+    write_runtime(url="http://127.0.0.1:4", token="szt_new")
     assert locator.again(moved) is None
     monkeypatch.setenv("JPY_PARENT_PID", str(os.getpid()))
     own = locator.again(moved)
     assert own is not None
     assert own.url == "http://127.0.0.1:4"
+
+
+@pytest.mark.parametrize("use", [lambda gw: gw.nodes, lambda gw: gw.invoke("a", "b")])
+def test_a_named_gateway_that_is_dead_is_not_replaced_by_the_servers_own(
+    gateway: ThreadedGateway, monkeypatch: pytest.MonkeyPatch, use: Callable[[Gateway], Any]
+) -> None:
+    monkeypatch.setenv("JPY_PARENT_PID", str(os.getpid()))  # whose runtime file the gateway of this test wrote
+    monkeypatch.setenv("SUZENT_BASE_URL", "http://suzent:szt_other@127.0.0.1:9")
+    with connect() as gw:
+        with pytest.raises(Unreachable) as failure:
+            use(gw)
+        assert "http://127.0.0.1:9, named by SUZENT_BASE_URL, is not running" in str(failure.value)
+        assert "del os.environ['SUZENT_BASE_URL']" in failure.value.hint
+        assert "szt_other" not in str(failure.value)
+        monkeypatch.delenv("SUZENT_BASE_URL")
+        assert list(gw.nodes.index) == []
+        assert gw.url == gateway.url
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_server_that_listens_on_another_port_by_now_is_followed(
+    gateway: ThreadedGateway, monkeypatch: pytest.MonkeyPatch, apart: bool
+) -> None:
+    monkeypatch.setenv("JPY_PARENT_PID", str(os.getpid()))
+    monkeypatch.setenv("SUZENT_BASE_URL", f"http://{'' if apart else f'suzent:{gateway.token}@'}127.0.0.1:9")
+    monkeypatch.setenv("SUZENT_TOKEN", gateway.token if apart else "szt_other")
+    with connect() as gw:
+        assert list(gw.nodes.index) == []
+        assert gw.url == gateway.url

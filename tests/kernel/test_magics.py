@@ -139,8 +139,9 @@ def test_every_verb_has_help(shell: Shell) -> None:
         assert verb.line in overview
         assert verb.summary in repr(shell.run(f"%suzent help {name}"))
     assert "key=$name" in repr(shell.run("%suzent invoke?"))
-    assert {"status", "list", "describe", "pending", "approve", "deny", "devices", "revoke", "pause", "resume",
-            "host-token", "config", "invoke", "audit", "use", "help"} == set(all_verbs())  # fmt: skip
+    assert {"status", "list", "describe", "pending", "invite", "approve", "deny", "devices", "revoke", "pause",
+            "resume", "host-token", "config", "invoke", "audit", "use", "help",
+            "discover", "connect", "connections", "disconnect", "host"} == set(all_verbs())  # fmt: skip
 
 
 def test_settings(shell: Shell) -> None:

@@ -48,3 +48,9 @@ def test_the_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None
 def test_loopback() -> None:
     assert is_loopback("ws://127.0.0.1:1/x") and is_loopback("ws://localhost/x") and is_loopback("ws://[::1]:1")
     assert not is_loopback("ws://192.168.1.10:1/x")
+
+
+def test_a_damaged_link_never_shows_its_ticket() -> None:
+    with pytest.raises(ValueError, match="That is not") as caught:
+        socket_url("htps://192.168.1.10:25315/node#join=secret-ticket")
+    assert "secret-ticket" not in str(caught.value)

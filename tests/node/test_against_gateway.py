@@ -5,20 +5,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 from support.gateways import ThreadedGateway
+from support.running import until
 
 from suzent_jupyter.node import Backoff, NodeHost, Progress, TokenVault, capability, progress
-
-
-async def until(condition: Callable[[], Any], seconds: float = 10.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager

@@ -125,12 +125,12 @@ def test_threads_are_bounded_and_calls_beyond_wait_their_turn(play: Play) -> Non
 
 
 def test_the_same_request_id_is_answered_once(play: Play) -> None:
-    count = []
+    count, seen = [], asyncio.Event()
 
     @capability
     async def once() -> int:
         count.append(1)
-        await asyncio.sleep(0.05)
+        await seen.wait()
         return len(count)
 
     async def script(gateway: PlayedGateway, host: NodeHost) -> None:
@@ -145,6 +145,8 @@ def test_the_same_request_id_is_answered_once(play: Play) -> None:
             {**frame, "command": 5, "request_id": "s"},
         ):
             await visit.send(odd)
+        await visit.alive()
+        seen.set()
         assert (await visit.answer("r"))["result"] == 1
         assert (await visit.answer("s"))["success"] is False
         await visit.invoke("nothing")

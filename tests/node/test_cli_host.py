@@ -171,20 +171,20 @@ def test_the_running_gateway_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.delenv("SUZENT_BASE_URL", raising=False)
     (tmp_path / "runtime").mkdir()
 
-    def write(pid: int, url: str) -> None:
+    def write(pid: int, url: str, token: str) -> None:
         path = tmp_path / "runtime" / f"suzent-{pid}.json"
-        path.write_text(json.dumps({"pid": pid, "url": url, "token": "szt_secret", "mount_url": None}))
+        path.write_text(json.dumps({"pid": pid, "url": url, "token": token, "mount_url": None}))
         path.chmod(0o600)
 
     async def main() -> None:
         options = ("--module", "my_caps.py", "--no-builtin")
         async with played_gateway() as gateway:
-            write(os.getpid(), gateway.url.replace("ws", "http", 1).removesuffix("/ws/node"))
+            write(os.getpid(), gateway.url.replace("ws", "http", 1).removesuffix("/ws/node"), "szt_secret")
             async with process(tmp_path, *options) as host:
                 assert f"Connecting to {gateway.url} " in await line(host)
                 visit = await gateway.visit()
                 assert visit.connect_frame["device_token"] == ""  # the owner's token is not a device's
-            write(os.getppid(), "http://127.0.0.1:2")
+            write(os.getppid(), "http://127.0.0.1:2", "szt_another")
             async with process(tmp_path, *options) as host:
                 _, errors = await asyncio.wait_for(host.communicate(), 30)
                 assert host.returncode == 1 and errors.count(b"\n") == 1

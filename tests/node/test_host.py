@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.running import until
 from websockets.asyncio.server import serve
 
 from suzent_jupyter.cli.conformance.played_gateway import PlayedGateway, played_gateway
@@ -20,12 +21,6 @@ from suzent_jupyter.protocol import SuzentError
 
 Play = Callable[..., NodeHost]
 TOKEN = "szt_" + "t" * 43
-
-
-async def until(condition: Callable[[], Any], seconds: float = 10.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 def test_pairing_shows_the_code_and_keeps_the_token(play: Play, tmp_path: Path) -> None:
@@ -407,3 +402,52 @@ def test_a_gateway_that_never_answers_is_left(tmp_path: Path, monkeypatch: pytes
             await running
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_leads_no_token_astray(tmp_path: Path, status: int) -> None:
+    """Whoever answers in the gateway's place must not be able to send the device, token in hand, elsewhere."""
+    said: list[Any] = []
+
+    async def elsewhere(connection: Any) -> None:
+        said.append(await connection.recv())
+
+    async def main() -> str | None:
+        async with serve(elsewhere, "127.0.0.1", 0) as thief:
+            place = f"ws://127.0.0.1:{thief.sockets[0].getsockname()[1]}/ws/node"
+
+            def redirect(connection: Any, request: Any) -> Any:
+                answer = connection.respond(http.HTTPStatus(status), "")
+                answer.headers["Location"] = place
+                return answer
+
+            async with serve(elsewhere, "127.0.0.1", 0, process_request=redirect) as gateway:
+                host = NodeHost(
+                    f"127.0.0.1:{gateway.sockets[0].getsockname()[1]}",
+                    name="Bench 3",
+                    token=TOKEN,
+                    capabilities=[],
+                    vault=TokenVault(tmp_path, keyring=False),
+                )
+                assert await asyncio.wait_for(host.run(), 10) == "refused"
+                return host.last_error
+
+    error = asyncio.run(main())
+    assert error is not None and f"answered {status}" in error and "no redirect is followed" in error
+    assert said == []
+
+
+def test_frames_are_in_no_debug_log(play: Play, caplog: pytest.LogCaptureFixture) -> None:
+    """They hold tokens and tickets."""
+    caplog.set_level("DEBUG")
+
+    async def script(gateway: PlayedGateway, host: NodeHost) -> None:
+        visit = await gateway.visit()
+        await visit.welcome(token=TOKEN)
+        await until(lambda: host.status == "connected")
+
+    play(script, capabilities=[])
+    assert [record.getMessage() for record in caplog.records if record.name == "websockets.client"] == []
+    assert TOKEN[-20:] not in "".join(
+        record.getMessage() for record in caplog.records if record.name != "websockets.server"
+    )

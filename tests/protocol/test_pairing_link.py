@@ -46,3 +46,7 @@ def test_a_damaged_pin_is_refused(pin: str) -> None:
 
 def test_a_name_and_password_before_the_host_are_dropped() -> None:
     assert PairingLink.parse("https://me:secret@h:1/node#join=t").base_url == "https://h:1"
+
+
+def test_a_repr_shows_no_ticket() -> None:
+    assert "secret-ticket" not in repr(PairingLink("https://h:1", "secret-ticket", PIN, "g1"))

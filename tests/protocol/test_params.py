@@ -85,6 +85,35 @@ def test_lossy_values_are_refused_and_the_refusal_says_why(kind: str, value: Any
     assert "'p'" in refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("abc", "'abc'"),
+        ("", "''"),
+        ("a\x1b[31mb\n\u202ec\u2028d", "'ab c d'"),
+        ("x" * 10_000, f"'{'x' * 79}…'"),
+        ([1], "[1]"),
+        (2.5, "2.5"),
+    ],
+)
+def test_a_refused_value_is_quoted_cut_and_cleaned(value: Any, shown: str) -> None:
+    with pytest.raises(SuzentError) as refused:
+        check("int", value)
+    assert refused.value.message == f"c: parameter 'p' must be a whole number, not {shown}."
+    with pytest.raises(SuzentError) as refused:
+        read_timeout(value if value != 2.5 else -2.5, 30.0, 600.0)
+    assert refused.value.message.endswith(f", not {shown if value != 2.5 else '-2.5'}.")
+
+
+def test_a_huge_value_is_not_written_out_to_be_refused() -> None:
+    class Unlooked(str):
+        def __repr__(self) -> str:
+            raise AssertionError("it was")
+
+    with pytest.raises(SuzentError, match="must be a whole number, not"):
+        check("int", [1] * 30 + [Unlooked()])
+
+
 def test_without_an_input_schema_every_parameter_is_optional_and_unknown_ones_pass() -> None:
     capability = CapabilitySchema(name="c", params_schema={"text": "str", "level": "int"})
     assert check_params(capability, {}) == {}

@@ -60,7 +60,10 @@ def test_only_an_unknown_nodes_error_may_say_not_found() -> None:
 def test_every_code_has_a_status_and_a_hint(code: str) -> None:
     error = SuzentError(code, "It failed.")
     assert 400 <= error.status < 600
-    assert error.as_body() == {
+    body = error.as_body()
+    assert body.pop("retry_after", None) == error.retry_after
+    assert (error.retry_after is not None) == (ERRORS[code].retryable and error.status in (429, 503))
+    assert body == {
         "error": "It failed.",
         "code": code,
         "hint": ERRORS[code].hint,

@@ -1,20 +1,17 @@
-"""Every route, every kind of caller, on the listener."""
+"""What is a token on the listener, and what is none. Who may call what: test_boundary.py."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
 
 import httpx
 import pytest
-from support.authority import EXPECTED, ask, make_tokens, wanted
+from support.authority import EXPECTED
 from support.calls import error_of
 from support.gateways import ThreadedGateway
 from support.running import sync
 
 from suzent_jupyter.server.routes import ROUTES
-
-MakeGateway = Callable[..., ThreadedGateway]
 
 
 def test_every_route_has_the_authority_the_design_gives_it() -> None:
@@ -23,33 +20,6 @@ def test_every_route_has_the_authority_the_design_gives_it() -> None:
 
 def basic(token: str, user: str = "suzent") -> str:
     return "Basic " + base64.b64encode(f"{user}:{token}".encode()).decode()
-
-
-@pytest.mark.parametrize("trust", ["never", "auto"])
-@sync
-async def test_the_matrix(make_gateway: MakeGateway, trust: str) -> None:
-    gateway = make_gateway(trust_loopback=trust)
-    tokens = await make_tokens(gateway)
-    callers: list[tuple[str, dict[str, str], str | None]] = [
-        ("nobody", {}, "full" if trust == "auto" else None),
-        ("forged", {"Authorization": "Bearer szt_" + "x" * 43}, None),
-        ("node", {"Authorization": f"Bearer {tokens.node}"}, "node"),
-        ("agent", {"Authorization": f"Bearer {tokens.agent}"}, "agent"),
-        ("full", {"Authorization": f"Bearer {tokens.full}"}, "full"),
-        ("paused", {"Authorization": f"Bearer {tokens.paused}"}, None),
-        ("revoked", {"Authorization": f"Bearer {tokens.revoked}"}, None),
-        ("kernel", {"Authorization": f"Bearer {gateway.token}"}, "full"),
-        ("header", {"X-Suzent-Token": tokens.full}, "full"),
-        ("forged header", {"X-Suzent-Token": "szt_forged"}, None),
-        ("basic", {"Authorization": basic(tokens.full)}, "full"),
-        ("forged basic", {"Authorization": basic("szt_forged")}, None),
-        ("agent by basic", {"Authorization": basic(tokens.agent)}, "agent"),
-    ]
-    async with httpx.AsyncClient() as http:
-        for name, headers, authority in callers:
-            for (method, path), least in EXPECTED.items():
-                got = await ask(http, gateway.url, method, path, headers)
-                assert got == wanted(authority, least), (name, method, path)
 
 
 @sync

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateways import ThreadedGateway
+from support.gateways import Process, ThreadedGateway
 from support.running import sync
+from support.waiting import wait_for
 
 MakeGateway = Callable[..., ThreadedGateway]
 NAMES = ("SUZENT_BASE_URL", "SUZENT_TOKEN", "NO_PROXY", "no_proxy")
@@ -90,6 +94,44 @@ def test_a_runtime_file_of_somebody_elses_making_is_replaced_not_followed(
     path = runtime / f"suzent-{os.getpid()}.json"
     assert not path.is_symlink()
     assert json.loads(path.read_text())["token"] == gateway.token
+
+
+def test_what_a_killed_gateway_left_is_removed_by_the_next(start_process: Callable[..., Process]) -> None:
+    killed = start_process()
+    path = Path(killed.env["JUPYTER_RUNTIME_DIR"]) / f"suzent-{killed.process.pid}.json"
+    killed.kill()
+    assert path.exists()
+    alive = start_process()
+    wait_for(lambda: not path.exists())
+    assert [each.name for each in path.parent.glob("suzent-*")] == [f"suzent-{alive.process.pid}.json"]
+
+
+def test_only_files_of_gateways_that_are_gone_from_this_machine_are_removed(make_gateway: MakeGateway) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    runtime = Path(os.environ["JUPYTER_RUNTIME_DIR"])
+    here = json.dumps({"host": platform.node()})
+    left = {
+        f"suzent-{gone.pid}.json": here,
+        f"suzent-{os.getppid()}.json": here,
+        f"suzent-{2**22 + 1}.json": json.dumps({"host": "elsewhere.example"}),
+        f"suzent-{2**22 + 2}.json": "{",
+        f"suzent-{2**22 + 3}.json": "[]",
+        f"suzent-{2**22 + 4}.tmp": here,
+        f"suzent-x{2**22 + 5}.json": here,
+        f"jpserver-{gone.pid}.json": here,
+    }
+    for name, text in left.items():
+        (runtime / name).write_text(text)
+    (runtime / f"suzent-{2**22 + 6}.json").mkdir()
+    (runtime / f"suzent_host_{gone.pid}_0123abcd.json").write_text(here)
+    make_gateway()
+    del left[f"suzent-{gone.pid}.json"]
+    left |= dict.fromkeys([f"suzent-{2**22 + 6}.json", f"suzent-{os.getpid()}.json"], "")
+    found = {each.name for each in runtime.iterdir()}
+    own = {name for name in found if name.startswith(f"suzent_host_{os.getpid()}_")}
+    assert len(own) == 1
+    assert found - own == set(left)
 
 
 def test_each_start_has_its_own_token(make_gateway: MakeGateway, tmp_path: Path) -> None:
@@ -174,9 +216,6 @@ def test_reprs_and_logs_hold_no_token(make_gateway: MakeGateway, caplog: pytest.
 
 
 def test_the_stand_alone_gateway_explains_itself() -> None:
-    import subprocess
-    import sys
-
     command = [sys.executable, "-m", "suzent_jupyter.cli", "gateway", "--help"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr

@@ -67,14 +67,14 @@ async def test_annex_a(gateway: ThreadedGateway) -> None:
 
         config = await get("/nodes/config")
         assert set(config) >= CONFIG
-        assert [set(each) for each in config["addresses"]] == [{"label", "host", "gateway_url"}]
+        assert [set(each) >= {"label", "host", "gateway_url"} for each in config["addresses"]] == [True]
         changed = (await http.post("/nodes/config", json={"node_lan_bind": False})).json()
         assert set(changed) >= {"success", "node_lan_bind", "restart_required"}
 
         assert await get("/nodes/peers") == {"peers": [], "count": 0}
         assert await get("/nodes/peers?refresh=1") == {"peers": [], "count": 0}
         assert await get("/nodes/grants") == {"grants": [], "count": 0}
-        assert await get("/nodes/connections") == {"connections": [], "count": 0}
+        assert (await get("/nodes/connections")).items() >= {"connections": [], "count": 0}.items()
         assert (await http.post("/nodes/pending/ZZZZZZ/approve")).status_code == 404
 
 

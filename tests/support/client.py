@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
 import websockets
 from websockets.asyncio.client import ClientConnection
 
+from .frames import next_close, next_frame
 from .gateways import Addresses
 
 
@@ -39,11 +39,7 @@ class BareClient:
 
     async def recv(self, kind: str | None = None, seconds: float = 10.0) -> dict[str, Any]:
         """Return the next frame, or the next of a type."""
-        async with asyncio.timeout(seconds):
-            while True:
-                frame: dict[str, Any] = json.loads(await self.ws.recv())
-                if kind is None or frame["type"] == kind:
-                    return frame
+        return await next_frame(self.ws, kind, seconds)
 
     async def change(self, topic: str, kind: str | None = None) -> dict[str, Any]:
         """Return the next change of a topic, or the next of a kind."""
@@ -53,9 +49,4 @@ class BareClient:
                 return frame
 
     async def closed(self, seconds: float = 10.0) -> tuple[int, str]:
-        async with asyncio.timeout(seconds):
-            try:
-                while True:
-                    await self.ws.recv()
-            except websockets.ConnectionClosed as error:
-                return (error.rcvd.code, error.rcvd.reason) if error.rcvd else (1006, "")
+        return await next_close(self.ws, seconds)

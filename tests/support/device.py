@@ -10,6 +10,8 @@ from typing import Any
 import websockets
 from websockets.asyncio.client import ClientConnection
 
+from .frames import next_close, next_frame
+
 
 class BareDevice:
     """One connection of a device that a test plays by hand.
@@ -48,11 +50,7 @@ class BareDevice:
 
     async def recv(self, kind: str | None = None, seconds: float = 10.0) -> dict[str, Any]:
         """Return the next frame, or the next of a type."""
-        async with asyncio.timeout(seconds):
-            while True:
-                frame: dict[str, Any] = json.loads(await self.ws.recv())
-                if kind is None or frame["type"] == kind:
-                    return frame
+        return await next_frame(self.ws, kind, seconds)
 
     async def code(self) -> str:
         return str((await self.recv("pending"))["pairing_code"])
@@ -83,9 +81,4 @@ class BareDevice:
 
     async def closed(self, seconds: float = 10.0) -> tuple[int, str]:
         """Wait for the close; return code and reason. Frames on the way are dropped."""
-        async with asyncio.timeout(seconds):
-            try:
-                while True:
-                    await self.ws.recv()
-            except websockets.ConnectionClosed as error:
-                return (error.rcvd.code, error.rcvd.reason) if error.rcvd else (1006, "")
+        return await next_close(self.ws, seconds)

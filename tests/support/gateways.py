@@ -174,7 +174,9 @@ def gateway_process(root: Path, *arguments: str, port: int = 0, **env: str) -> P
 class JupyterServer(Process):
     """A real ``jupyter server`` with the extension enabled."""
 
-    def __init__(self, root: Path, *arguments: str, base_url: str = "/", token: str = "jt", **env: str) -> None:
+    def __init__(
+        self, root: Path, *arguments: str, base_url: str = "/", token: str = "jt", listener_port: int = 0, **env: str
+    ) -> None:
         self.base_url = base_url
         self.jupyter_token = token
         (root / "files").mkdir(parents=True, exist_ok=True)
@@ -190,7 +192,7 @@ class JupyterServer(Process):
             f"--ServerApp.root_dir={root / 'files'}",
             "--ServerApp.reraise_server_extension_failures=True",
             "--ServerApp.allow_unauthenticated_access=False",
-            "--SuzentApp.listener_port=0",
+            f"--SuzentApp.listener_port={listener_port}",
             *arguments,
         ]
         super().__init__(command, {**jupyter_dirs(root), **env}, root)

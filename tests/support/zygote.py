@@ -15,7 +15,7 @@ from .waiting import wait_for
 _SCRIPT = """
 import os, sys
 import sqlalchemy, sqlalchemy.dialects.sqlite, psutil
-import suzent_jupyter.server.listener, suzent_jupyter.gateway.schema
+import suzent_jupyter.server.listener.server, suzent_jupyter.gateway.schema
 from suzent_jupyter.server.standalone import StandaloneGateway
 
 for line in sys.stdin:

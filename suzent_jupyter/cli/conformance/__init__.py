@@ -18,7 +18,9 @@ def register(app: typer.Typer, node: typer.Typer) -> None:
         as_node: Annotated[
             bool, typer.Option("--node", help="Look at a device instead: play a gateway for it.")
         ] = False,
-        token: Annotated[str, typer.Option(help="Token of full authority, to approve and invoke.")] = "",
+        token: Annotated[
+            str, typer.Option(help="Token of full authority, to approve and invoke; your own gateway's is known.")
+        ] = "",
         base_url: Annotated[str, typer.Option(help="Where the REST routes are, if not beside the socket.")] = "",
         host: Annotated[str, typer.Option(help="Address to listen on, with --node.")] = "127.0.0.1",
         port: Annotated[int, typer.Option(help="Port to listen on, with --node; 0 is any free one.")] = 0,

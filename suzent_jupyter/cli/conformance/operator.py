@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import httpx
 
-from .rules import Broken, Skipped
+from .rules import Broken, Skipped, Unreachable
 from .talk import Frame
 
 _PATIENCE = 40.0  # seconds for one request; checks of deadlines use shorter ones of their own
@@ -22,11 +21,22 @@ def base_url_of(socket_url: str) -> str:
     return urlunsplit((scheme, parts.netloc, parts.path.removesuffix("/ws/node"), "", ""))
 
 
-def token_from_environment(base_url: str) -> str:
-    """Return the token in ``SUZENT_BASE_URL``, if that names the same gateway: a token is shown to nobody else."""
-    known, wanted = urlsplit(os.environ.get("SUZENT_BASE_URL", "")), urlsplit(base_url)
-    same = (known.hostname, known.port) == (wanted.hostname, wanted.port)
-    return (known.password or "") if same else ""
+def own_token(base_url: str) -> str:
+    """Return this user's token for a gateway: of ``SUZENT_BASE_URL`` or a running one, if that is the same gateway.
+
+    Raises
+    ------
+    Unreachable
+        When the URL is none.
+    """
+    from ...kernel.errors import NoGateway
+    from ...kernel.locate import locate
+
+    try:
+        token = locate(base_url).token
+    except NoGateway as error:
+        raise Unreachable(str(error)) from None
+    return token.reveal() if token is not None else ""
 
 
 class Operator:

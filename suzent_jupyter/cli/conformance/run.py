@@ -9,7 +9,7 @@ from ...node.address import socket_url
 from . import approval_rules, call_rules, handshake_rules, node_rules
 from .gateway_kit import GatewayKit
 from .node_rules import NodeKit
-from .operator import Operator, base_url_of, token_from_environment
+from .operator import Operator, base_url_of, own_token
 from .played_gateway import played_gateway
 from .rules import RuleResult, look
 
@@ -34,8 +34,8 @@ async def run_against_gateway(
     base_url : str, optional
         Where its REST routes are; beside the socket otherwise.
     token : str, optional
-        Of full authority, to approve and invoke; the one in ``SUZENT_BASE_URL`` if that is this gateway. Without
-        authority the rules that need it are skipped.
+        Of full authority, to approve and invoke; the one in ``SUZENT_BASE_URL`` or of a running gateway of this
+        user, if that is this gateway. Without authority the rules that need it are skipped.
     slow : bool
         Look at the rules that take long, too.
     on_result : callable, optional
@@ -48,7 +48,7 @@ async def run_against_gateway(
     """
     url = socket_url(url)
     base_url = base_url or base_url_of(url)
-    kit = GatewayKit(url, Operator(base_url, token or token_from_environment(base_url)))
+    kit = GatewayKit(url, Operator(base_url, token or own_token(base_url)))
     try:
         await kit.prepare()
         return await look(GATEWAY_RULES, kit, slow=slow, on_result=on_result)

@@ -116,10 +116,10 @@ def started(root: Path, *, port: int) -> Iterator[Demo]:
         log = logs / f"{name}.log"
         with log.open("wb") as output, _signals_put_off():
             processes[name] = subprocess.Popen(  # noqa: S603 - our own modules, no shell
-                [sys.executable, "-m", *command],
+                [sys.executable, "-m", f"{__package__}.child", *command],
                 cwd=work,
                 env=environment,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # its end is ours, also by SIGKILL
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for us; we end them in order
@@ -234,6 +234,8 @@ def _end(processes: list[subprocess.Popen[bytes]]) -> None:
             process.wait(max(0.1, end - time.monotonic()))
         _kill_group(process)
         process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

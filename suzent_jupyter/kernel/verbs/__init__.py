@@ -40,7 +40,7 @@ class Context:
     body: str | None
     namespace: dict[str, Any]
     find_gateway: Callable[[], Gateway]
-    use: Callable[[str | None, str | None], Gateway]
+    use: Callable[[str | None, str | None, str | None], Gateway]
 
     @property
     def gateway(self) -> Gateway:

@@ -9,6 +9,7 @@ from ..gateway import HostToken
 from . import Context, Verb, read_arguments
 
 if TYPE_CHECKING:
+    from ..invitation import Invitation
     from ..mirror import Mirror
 
 
@@ -53,6 +54,10 @@ def _host_token(context: Context) -> HostToken:
     return context.gateway.host_token(read_arguments(context, "host-token", (), ("NAME",)).get("NAME"))
 
 
+def _invite(context: Context) -> Invitation:
+    return context.gateway.invite(read_arguments(context, "invite", (), ("NAME",)).get("NAME"))
+
+
 def _codes(mirror: Mirror, words: list[str]) -> list[str]:
     return [] if words else [str(item.get("pairing_code", "")) for item in mirror.items("pending")]
 
@@ -62,6 +67,17 @@ def _device_names(mirror: Mirror, words: list[str]) -> list[str]:
 
 
 VERBS = (
+    Verb(
+        "invite",
+        "[NAME]",
+        "a pairing link and its QR code, good once; NAME says whom it is for",
+        _invite,
+        details=(
+            "A phone scans the code; a computer takes the link: jupyter suzent node host --url LINK\n"
+            "invitation = %suzent invite Bench   gives .link .links .png .expires_at\n"
+            "The device still waits for your approval, marked as invited: %suzent pending"
+        ),
+    ),
     Verb("pending", "", "what waits for approval, as a frame", _pending),
     Verb("approve", "CODE", "let in the device, or its new commands, that shows this code", _approve, _codes),
     Verb("deny", "CODE", "turn it away", _deny, _codes),

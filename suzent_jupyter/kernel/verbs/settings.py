@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..display import Facts, Note, Page
+from ..display import Config, Facts, Note, Page
 from ..errors import UsageError
 from ..plain import one_line
 from ..settings import SETTINGS, lookup, parse_value
@@ -19,7 +19,7 @@ def _config(context: Context) -> Facts:
     arguments = read_arguments(context, "config", (), ("KEY", "VALUE"))
     key, value = arguments.get("KEY"), arguments.get("VALUE")
     if key is None:
-        return Facts(context.gateway.config())
+        return Config(context.gateway.config())
     if value is not None:
         changed = context.gateway.config(**{key: parse_value(key, value)})
         facts = Facts({key: changed.get(key)})
@@ -39,8 +39,8 @@ def _audit(context: Context) -> Any:
 
 
 def _use(context: Context) -> Note:
-    arguments = read_arguments(context, "use", (), ("URL",), options=("--token",))
-    gateway = context.use(arguments.get("URL"), arguments.get("--token"))
+    arguments = read_arguments(context, "use", (), ("URL",), options=("--token", "--pin"))
+    gateway = context.use(arguments.get("URL"), arguments.get("--token"), arguments.get("--pin"))
     return Note(f"Using the gateway at {gateway.url}.")
 
 
@@ -70,6 +70,6 @@ def _verbs(mirror: Mirror, words: list[str]) -> list[str]:
 VERBS = (
     Verb("audit", "[ROWS]", "who did what, newest first, as a frame", _audit),
     Verb("config", "[KEY [VALUE]]", "show the gateway's settings, or change one", _config, _keys),
-    Verb("use", "[URL] [--token T]", "use another gateway; without URL, find one again", _use),
+    Verb("use", "[URL] [--token T] [--pin P]", "use another gateway; without URL, find one again", _use),
     Verb("help", "[VERB]", "this list, or more about one verb", _help, _verbs),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 from collections.abc import Callable
 
@@ -13,7 +14,7 @@ from support.calls import error_of
 from support.gateways import ThreadedGateway
 from support.running import sync
 
-from suzent_jupyter.server.loopback import same_user
+from suzent_jupyter.server.listener.loopback import same_user
 
 MakeGateway = Callable[..., ThreadedGateway]
 
@@ -108,6 +109,22 @@ async def test_nobody_is_trusted_unless_asked_for(gateway: ThreadedGateway) -> N
 
 
 def test_a_socket_nobody_has_belongs_to_nobody() -> None:
-    assert same_user(("127.0.0.1", 1)) is False
-    assert same_user(("not an address", 80)) is False
-    assert same_user(("127.0.0.1",)) is False
+    own = ("127.0.0.1", 80)
+    assert same_user(("127.0.0.1", 1), own) is False
+    assert same_user(("not an address", 80), own) is False
+    assert same_user(("127.0.0.1",), own) is False
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_both_ends_of_a_connection_count(host: str) -> None:
+    """A port of somebody else's may be the same as one of ours that is connected elsewhere."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, 0), family=family)
+    except OSError:
+        pytest.skip("this machine has no such loopback")
+    with listening, socket.create_connection(listening.getsockname()[:2]) as client:
+        peer, own = client.getsockname(), listening.getsockname()
+        assert same_user(peer, own) is True
+        assert same_user(peer, (host, own[1] ^ 1)) is False
+        assert same_user(("::ffff:127.0.0.1", peer[1]), ("::ffff:127.0.0.1", own[1])) is (host == "127.0.0.1")

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from tornado.web import Application
 
-from ..protocol.errors import SuzentError
-from .auth import find_token
-from .endpoints import invoke
-from .handlers import LargeBodyHandler, NoRouteHandler, RouteHandler
-from .routes import by_path
+from ...protocol.errors import SuzentError
+from ..auth import find_token
+from ..endpoints import invoke
+from ..handlers import LargeBodyHandler, NoRouteHandler, RouteHandler, needs_stream
+from ..routes import mounted
+from ..sockets import SocketHandler
+from .body_time import in_time
 from .shortcut import InvokeDelegate
-from .sockets import SocketHandler
 
 if TYPE_CHECKING:
-    from .service import GatewayService
-
-_SMALL_BODY = 1024 * 1024
+    from ..service import GatewayService
 
 
 class ListenerApplication(Application):
@@ -33,11 +32,22 @@ class ListenerApplication(Application):
         super().__init__(rules, **settings)
         self._service = service
 
+    def find_handler(self, request: Any, **kwargs: Any) -> Any:
+        """Choose by URL; refuse a request whose head is too large."""
+        limits = self._service.gateway.limits
+        error = None
+        if len(request.uri) > limits.url_bytes:
+            error = SuzentError("url_too_long", f"The URL takes {len(request.uri):,} bytes.")
+        elif (size := sum(map(len, request.headers.values()))) > limits.header_bytes:
+            error = SuzentError("headers_too_large", f"The headers take {size:,} bytes.")
+        if error is None:
+            return in_time(request, super().find_handler(request, **kwargs), limits.body_timeout)
+        return super().get_handler_delegate(request, RefusingHandler, {"service": self._service, "error": error})
+
     def get_handler_delegate(self, request: Any, target_class: Any, *args: Any, **kwargs: Any) -> Any:
         """Choose who handles a request, now that its headers are known."""
         if target_class is RouteHandler:
-            size = request.headers.get("Content-Length", "0")
-            if "Transfer-Encoding" in request.headers or not size.isdigit() or int(size) > _SMALL_BODY:
+            if needs_stream(self._service, request):
                 target_class = LargeBodyHandler
             elif request.method == "POST" and (call := self._shortcut(request, *args, **kwargs)) is not None:
                 return call
@@ -56,13 +66,25 @@ class ListenerApplication(Application):
         return InvokeDelegate(self._service, request, token, node) if token is not None else None
 
 
+class RefusingHandler(NoRouteHandler):
+    """Answers whatever is asked with one error."""
+
+    def initialize(self, service: GatewayService, error: SuzentError) -> None:  # type: ignore[override]
+        """Take the error."""
+        super().initialize(service)
+        self._error = error
+
+    def prepare(self) -> None:
+        """Refuse."""
+        raise self._error
+
+
 def application(service: GatewayService) -> Application:
     """Return the listener's Tornado application: the route table at the root."""
-    rules: list[Any] = []
-    for routes in by_path().values():
-        route = next(iter(routes.values()))
-        handler = SocketHandler if "WS" in routes else RouteHandler
-        rules.append((f"{route.pattern}/?", handler, {"service": service, "routes": routes}))
+    rules = [
+        (pattern, handler, {"service": service, "routes": routes})
+        for pattern, handler, routes in mounted(RouteHandler, SocketHandler)
+    ]
     return ListenerApplication(
         service,
         rules,

@@ -7,7 +7,6 @@ token and a small body; all others take the long way.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable
 from http.client import responses
@@ -21,18 +20,17 @@ from tornado.httputil import (
     format_timestamp,
 )
 
-from ..gateway import Authority
-from ..gateway.calls import Outcome
-from ..gateway.clients import submit_call
-from ..gateway.turns import LARGE_BYTES
-from ..protocol.errors import SuzentError
-from ..protocol.wire import decode_call, encode_ascii
-from .auth import principal_of_token
+from ...gateway import Authority
+from ...gateway.calls import Outcome
+from ...gateway.clients import submit_call
+from ...gateway.failures import internal
+from ...gateway.turns import LARGE_BYTES
+from ...protocol.errors import SuzentError
+from ...protocol.wire import decode_call, encode_ascii
+from ..auth import principal_of_token
 
 if TYPE_CHECKING:
-    from .service import GatewayService
-
-log = logging.getLogger("suzent_jupyter")
+    from ..service import GatewayService
 
 _LARGE = 16 * 1024
 
@@ -95,10 +93,13 @@ class InvokeDelegate(HTTPMessageDelegate):
             call.node = self._node
             self._call = submit_call(self._service.gateway, principal, call)
         except SuzentError as error:
-            self._refuse(error)
-        except Exception:
-            log.exception("POST %s failed", self._request.path)
-            self._refuse(SuzentError("internal", "The gateway failed on this request."))
+            if error.code == "too_many_attempts":
+                limits = self._service.gateway.limits
+                asyncio.get_running_loop().call_later(limits.bad_token_delay, self._refuse, error)
+            else:
+                self._refuse(error)
+        except Exception as error:
+            self._refuse(internal(f"POST {self._request.path}", error))
         else:
             self._call.add_done_callback(self._done)
             # From here on Tornado tells of a hang-up only whoever asks it to.
@@ -118,13 +119,12 @@ class InvokeDelegate(HTTPMessageDelegate):
         elif isinstance(error, SuzentError):
             self._refuse(error)
         else:
-            log.error("A call failed inside the gateway", exc_info=error)
-            self._refuse(SuzentError("internal", "The gateway failed on this request."))
+            self._refuse(internal("A call", error))
 
     def _refuse(self, error: SuzentError) -> None:
-        self._answer(error.status, encode_ascii(error.as_body()))
+        self._answer(error.status, encode_ascii(error.as_body()), after=error.retry_after)
 
-    def _answer(self, status: int, *parts: bytes | memoryview) -> None:
+    def _answer(self, status: int, *parts: bytes | memoryview, after: int | None = None) -> None:
         connection = self._request.connection
         if self._gone or connection is None:
             return
@@ -136,6 +136,8 @@ class InvokeDelegate(HTTPMessageDelegate):
                 "Date": format_timestamp(time.time()),
             }
         )
+        if after is not None:
+            headers["Retry-After"] = str(after)
         reason = responses.get(status, "Client Closed Request")
         start = ResponseStartLine("HTTP/1.1", status, reason)
         if size < _LARGE:

@@ -1,0 +1,47 @@
+"""What was sent on a socket and is not written yet, in bytes: a peer that does not read must not fill our memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from .transport import Transport
+
+
+class Outbox:
+    """Sends, and counts what the socket did not take at once.
+
+    Parameters
+    ----------
+    transport : Transport
+        The socket.
+    on_written : callable, optional
+        Called each time some of it has been written, or never will be.
+
+    Attributes
+    ----------
+    unsent : int
+        Bytes that wait.
+    """
+
+    def __init__(self, transport: Transport, on_written: Callable[[], None] | None = None) -> None:
+        self._transport = transport
+        self._on_written = on_written
+        self.unsent = 0
+
+    def send(self, *parts: bytes | memoryview) -> None:
+        """Send one text frame, given in parts; what breaks the socket is reported by its close."""
+        pending = self._transport.send(*parts)
+        if pending is None:
+            return
+        size = sum(map(len, parts))
+        self.unsent += size
+
+        def written(done: asyncio.Future[None]) -> None:
+            self.unsent -= size
+            if not done.cancelled():
+                done.exception()
+            if self._on_written is not None:
+                self._on_written()
+
+        pending.add_done_callback(written)

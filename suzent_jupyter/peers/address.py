@@ -1,0 +1,41 @@
+"""The one spelling of another gateway's address, by which a join is found again however it is typed."""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit, urlunsplit
+
+from ..node.address import socket_url
+from ..protocol.address import SCHEME_PORTS, in_url
+from ..protocol.pairing_link import PairingLink
+
+_LONGEST = 2048
+
+
+def canonical_url(address: str) -> str:
+    """Return the URL of a gateway's device socket.
+
+    Parameters
+    ----------
+    address : str
+        As :func:`~suzent_jupyter.node.address.socket_url` takes it, or a pairing link, of which only the address is
+        left: its ticket is of use once.
+
+    Raises
+    ------
+    ValueError
+        When it is no such address.
+    """
+    text = address.strip()
+    if not text or len(text) > _LONGEST:
+        raise ValueError("Give the address of a gateway, such as ws://192.168.1.10:25314/ws/node.")
+    parts = urlsplit(socket_url(PairingLink.parse(text).socket_url if PairingLink.is_link(text) else text))
+    host = (parts.hostname or "").rstrip(".")
+    try:
+        host = str(ipaddress.ip_address(host))
+    except ValueError:
+        pass  # a name
+    netloc = in_url(host)
+    if parts.port and parts.port != SCHEME_PORTS[parts.scheme]:
+        netloc += f":{parts.port}"
+    return urlunsplit((parts.scheme, netloc, parts.path, parts.query, ""))

@@ -1,0 +1,29 @@
+"""Reading a socket by hand, whoever plays at its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import websockets
+from websockets.asyncio.client import ClientConnection
+
+
+async def next_frame(ws: ClientConnection, kind: str | None = None, seconds: float = 10.0) -> dict[str, Any]:
+    """Return the next frame, or the next of a type."""
+    async with asyncio.timeout(seconds):
+        while True:
+            frame: dict[str, Any] = json.loads(await ws.recv())
+            if kind is None or frame["type"] == kind:
+                return frame
+
+
+async def next_close(ws: ClientConnection, seconds: float = 10.0) -> tuple[int, str]:
+    """Wait for the close; return code and reason. Frames on the way are dropped."""
+    async with asyncio.timeout(seconds):
+        try:
+            while True:
+                await ws.recv()
+        except websockets.ConnectionClosed as error:
+            return (error.rcvd.code, error.rcvd.reason) if error.rcvd else (1006, "")
