@@ -27,7 +27,7 @@ class Turns:
         self._small: deque[Callable[[], None]] = deque()
         self._large: deque[Callable[[], None]] = deque()
         self._small_left = _SMALL_EACH_TURN
-        self._large_left = 1
+        self._large_free = True
         self._counting = False
 
     def small(self, job: Callable[[], None]) -> None:
@@ -41,22 +41,26 @@ class Turns:
 
     def large(self, job: Callable[[], None]) -> None:
         """Run a large job now, or in one of the next turns."""
-        self._count()
-        if self._large_left and not self._large:
-            self._large_left -= 1
+        if self._takes_large():
             job()
         else:
             self._large.append(job)
 
     def large_turn(self) -> asyncio.Future[None] | None:
         """Return a future for when the next large job may run; None for now."""
-        self._count()
-        if self._large_left and not self._large:
-            self._large_left -= 1
+        if self._takes_large():
             return None
         granted = self._loop.create_future()
         self._large.append(lambda: None if granted.done() else granted.set_result(None))
         return granted
+
+    def _takes_large(self) -> bool:
+        """Take this turn for a large job, if nobody has or waits for one."""
+        self._count()
+        free = self._large_free and not self._large
+        if free:
+            self._large_free = False
+        return free
 
     def _count(self) -> None:
         if not self._counting:
@@ -67,10 +71,10 @@ class Turns:
         run = min(len(self._small), max(_SMALL_EACH_TURN, len(self._small) // _PART_EACH_TURN))
         for _ in range(run):
             self._small.popleft()()
-        self._small_left, self._large_left = max(0, _SMALL_EACH_TURN - run), 1
+        self._small_left = max(0, _SMALL_EACH_TURN - run)
+        self._large_free = not self._large
         if self._large:
-            self._large_left = 0
             self._large.popleft()()
-        self._counting = self._small_left < _SMALL_EACH_TURN or not self._large_left
+        self._counting = self._small_left < _SMALL_EACH_TURN or not self._large_free
         if self._counting:
             self._loop.call_soon(self._next)

@@ -8,7 +8,7 @@ import binascii
 import hmac
 import ipaddress
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from tornado.httputil import HTTPHeaders, HTTPServerRequest
 
@@ -149,8 +149,14 @@ async def held_principal_of_token(service: GatewayService, request: HTTPServerRe
         return principal_of_token(service, request, token)
     except SuzentError as error:
         if error.code == "too_many_attempts":
-            await asyncio.sleep(service.gateway.limits.bad_token_delay)
+            await hold_back(service, error)
         raise
+
+
+async def hold_back(service: GatewayService, error: SuzentError) -> NoReturn:
+    """Refuse after a moment, so that a flood comes no faster."""
+    await asyncio.sleep(service.gateway.limits.bad_token_delay)
+    raise error
 
 
 def take_note(request: HTTPServerRequest) -> None:

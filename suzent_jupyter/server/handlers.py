@@ -15,7 +15,7 @@ from ..gateway.failures import internal, told
 from ..gateway.principals import NOBODY
 from ..protocol.errors import SuzentError
 from ..protocol.wire import encode_ascii
-from .auth import find_token, has_browser_headers, held_principal_of_token, principal_of_token
+from .auth import find_token, has_browser_headers, held_principal_of_token, hold_back, principal_of_token
 from .refusal import refuse
 from .request import Page, Request
 from .routes import Route
@@ -44,13 +44,9 @@ class Caller(web.RequestHandler):
             except SuzentError as error:
                 if error.code != "too_many_attempts":
                     raise
-                return self._hold_back(error)
+                return hold_back(self.service, error)
             return None
         return self._find_slowly(least)
-
-    async def _hold_back(self, error: SuzentError) -> None:
-        await asyncio.sleep(self.service.gateway.limits.bad_token_delay)
-        raise error
 
     async def _find_slowly(self, least: Authority) -> None:
         await self.service.gateway.ready.wait()
