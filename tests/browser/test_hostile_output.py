@@ -124,7 +124,9 @@ def test_nothing_runs_and_nothing_is_fetched(start_jupyter: Callable[..., Jupyte
         found = outputs(page)
         assert len(found) >= len(shown) - 2
         # JupyterLab makes links of data: URLs in plain text by itself; no browser follows them at the top level.
-        rendered = page.locator(".jp-OutputArea-output:is(.jp-RenderedMarkdown, .jp-RenderedHTMLCommon) a").all()
+        links = page.locator(".jp-OutputArea-output:is(.jp-RenderedMarkdown, .jp-RenderedHTMLCommon) a")
+        links.first.wait_for(state="attached")  # Markdown is rendered some time after its cell has run
+        rendered = links.all()
         assert rendered
         for link in rendered:
             assert urlsplit(link.get_attribute("href") or "").scheme in ("", "http", "https", "mailto")

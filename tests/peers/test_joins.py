@@ -120,6 +120,15 @@ async def test_killed_and_started_again(start_process: Callable[..., Process], t
     await theirs.approve(answer["pairing_code"])
     await until(lambda: nodes(theirs))
     [first] = nodes(theirs)
+
+    async def kept() -> bool:  # it says so once its new token is on disk
+        async with ours.http() as http:
+            [connection] = (await http.get("/nodes/connections")).json()["connections"]
+        return bool(connection["status"] == "connected")
+
+    async with asyncio.timeout(20):
+        while not await kept():
+            await asyncio.sleep(0.02)
     await asyncio.to_thread(ours.kill)
     await until(lambda: not nodes(theirs))
     await asyncio.to_thread(start_process)
