@@ -9,7 +9,8 @@ from typing import Literal
 
 from ..protocol.errors import SuzentError
 from ..protocol.rest import ApprovedDeviceInfo
-from .principals import Authority, Principal
+from .clock import now_text
+from .principals import Authority, Grant, Principal
 from .tokens import token_digest
 
 _AUTHORITY = {"node": Authority.NODE, "agent": Authority.AGENT, "full": Authority.FULL}
@@ -33,6 +34,14 @@ class Device:
         The commands that were shown when the operator approved.
     sharing : str
         ``account`` or ``enterprise``: who may see the node.
+    covers : str
+        Of a control grant: ``both``, ``agent`` or ``devices``.
+    commands : list of str
+        Of a control grant: patterns of the devices' commands it covers; empty for all.
+    unattended_tools : bool
+        Of a control grant: whether turns may use tools that would otherwise ask.
+    expires_at : str
+        When the token ends by itself; UTC, ISO 8601, ``""`` for never.
     """
 
     device_id: str
@@ -52,6 +61,22 @@ class Device:
     last_seen: str = ""
     trigger_count: int = 0
     last_triggered_at: str = ""
+    covers: Literal["both", "agent", "devices"] = "both"
+    commands: list[str] = field(default_factory=list)
+    unattended_tools: bool = False
+    expires_at: str = ""
+
+    @property
+    def grant(self) -> Grant | None:
+        """What it covers, for a control grant."""
+        if self.scope != "agent":
+            return None
+        return Grant(self.covers != "devices", self.covers != "agent", tuple(self.commands), self.unattended_tools)
+
+    @property
+    def expired(self) -> bool:
+        """Whether its time is over."""
+        return bool(self.expires_at) and self.expires_at <= now_text()
 
     def info(self, connected: bool) -> ApprovedDeviceInfo:
         """Return it as ``GET /nodes/devices`` shows it."""
@@ -72,6 +97,10 @@ class Device:
                 "connected": connected,
                 "sharing": self.sharing,
                 "capabilities": self.approved,
+                "covers": self.covers if self.scope == "agent" else None,
+                "commands": self.commands,
+                "unattended_tools": self.unattended_tools,
+                "expires_at": self.expires_at,
             }
         )
 
@@ -131,13 +160,12 @@ class Devices:
         )
 
     def authenticate(self, token: str) -> Principal | None:
-        """Return whom a token stands for; None for unknown and paused ones."""
+        """Return whom a token stands for; None for unknown, paused and expired ones."""
         device = self.by_token(token)
-        if device is None or device.status != "active":
+        if device is None or device.status != "active" or device.expired:
             return None
-        return Principal(
-            _AUTHORITY[device.scope], device.account, device.org, device.device_id, f"token:{device.device_id}"
-        )
+        actor = f"token:{device.device_id}"
+        return Principal(_AUTHORITY[device.scope], device.account, device.org, device.device_id, actor, device.grant)
 
     def visible(self, principal: Principal) -> list[Device]:
         """Return the devices of the caller's account."""

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -19,6 +19,7 @@ from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.rest import ApprovedDeviceInfo, AuditEntry, NodeInfo, PairingActionResponse, PendingNodeInfo
 from ..protocol.text import clean_text
+from .agents import Agents
 from .audit import Audit, Row
 from .changes import Changes
 from .clients import ClientLink
@@ -67,6 +68,8 @@ class Gateway:
         Whether every waiting device belongs to ``account``; otherwise to whoever enters its code.
     require_ticket : bool
         Whether a device that is not known must come by a pairing link to wait for approval.
+    agent_model : str
+        The model that answers prompts, as pydantic-ai names it; ``""`` for none.
     trusted_token : callable, optional
         Token → principal for tokens the server holds itself (the kernels' token).
     """
@@ -81,6 +84,7 @@ class Gateway:
         org: str = "",
         single_account: bool = True,
         require_ticket: bool = False,
+        agent_model: str = "",
         trusted_token: Callable[[str], Principal | None] = lambda token: None,
     ) -> None:
         self.settings = settings
@@ -89,6 +93,7 @@ class Gateway:
         self.org = org
         self.waiting_account = account if single_account else None
         self.require_ticket = require_ticket
+        self.agent_model = agent_model
         self.trusted_token = trusted_token
         #: This gateway's id for good; a passing one while the store can't be read.
         self.identity = new_identity()
@@ -107,6 +112,9 @@ class Gateway:
         self.dispatcher = Dispatcher(self.registry, settings, self.audit, limits)
         #: Topic → what a subscriber starts from, for what is not the gateway's own.
         self.snapshots: dict[str, Callable[[Principal], Sequence[BaseModel]]] = {}
+        #: Called when a token stops speaking for anyone: with its device, and ``revoked`` or ``paused``.
+        self.departures: list[Callable[[Device, Literal["revoked", "paused"]], None]] = []
+        self.agents = Agents(self.registry)
         self._as_started: dict[str, Any] = {}
         self._loop = asyncio.get_running_loop()
         self._links: dict[NodeSession, DeviceLink] = {}
@@ -404,6 +412,8 @@ class Gateway:
             if session is not None:
                 self._tell_node("changed", session)
             self._close_clients(device)
+            if status == "paused":
+                self._depart(device, "paused")
         return device.status
 
     async def host_token(self, principal: Principal, name: str | None) -> tuple[Device, str]:
@@ -427,8 +437,13 @@ class Gateway:
         self._tell_device("changed", device)
         self.audit.publish(rows)
 
+    def _depart(self, device: Device, how: Literal["revoked", "paused"]) -> None:
+        for hear in self.departures:
+            hear(device, how)
+
     def _drop_device(self, device: Device) -> None:
         self.devices.remove(device.device_id)
+        self._depart(device, "revoked")
         self._end_session(device, SuzentError("revoked", f"{device.display_name} was revoked."))
         self._close_clients(device)
         self._tell_device("removed", device)
@@ -550,6 +565,8 @@ class Gateway:
             elif (new.status, new.approved, new.sharing) != (old.status, old.approved, old.sharing):
                 old.status, old.approved, old.sharing = new.status, new.approved, new.sharing
                 self._tell_device("changed", old)
+                if old.status == "paused":
+                    self._depart(old, "paused")
                 self._close_clients(old)
                 session = self.registry.by_id(old.device_id)
                 if session is not None:

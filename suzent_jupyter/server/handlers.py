@@ -20,6 +20,7 @@ from .refusal import refuse
 from .request import Page, Request
 from .routes import Route
 from .service import GatewayService
+from .stream import Stream, send_stream
 
 
 class Caller(web.RequestHandler):
@@ -75,6 +76,7 @@ class RouteHandler(Caller):
     may_write: Callable[[], Awaitable[bool]] | None = None
     _request: Request | None = None
     _gone = False
+    _streaming: asyncio.Future[None] | None = None
 
     def initialize(self, service: GatewayService, routes: dict[str, Route]) -> None:
         """Take what the mount hands over."""
@@ -129,6 +131,8 @@ class RouteHandler(Caller):
             place=self.request.path,
             mount_url=self.mount_url,
             may_write=self.may_write,
+            headers=self.request.headers,
+            remote=str(self.request.remote_ip or ""),
         )
         self._request = request
         try:
@@ -139,6 +143,13 @@ class RouteHandler(Caller):
             raise SuzentError("cancelled", "The call was cancelled.") from None
         if isinstance(answer, Page):
             self.send_page(answer)
+        elif isinstance(answer, Stream):
+            self._streaming = asyncio.ensure_future(send_stream(self, answer))
+            try:
+                await self._streaming
+            except asyncio.CancelledError:
+                if not self._gone:
+                    raise
         else:
             self.send_json(answer)
 
@@ -146,6 +157,8 @@ class RouteHandler(Caller):
         """Give up what the caller no longer waits for: a call is cancelled on its device."""
         self._gone = True
         super().on_connection_close()  # Tornado's ends the wait for a body that is streamed
+        if self._streaming is not None:
+            self._streaming.cancel()
         if self._request is not None and self._request.waits_for is not None:
             self._request.waits_for.cancel()
 

@@ -128,6 +128,7 @@ class Host:
             account=config.account,
             org=config.org,
             require_ticket=config.require_ticket,
+            agent_model=config.agent_model,
             trusted_token=self._service.kernel_token.principal,
         )
         self.joining = Joining(self.gateway, OwnAddress(self._ports, config.mount_url))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -52,6 +52,10 @@ class Request:
         The Jupyter mount as the caller sees it, ``""`` on the listener.
     may_write : callable, optional
         Asks whether the caller may also change things; None where every caller may.
+    headers : mapping
+        The request's headers, names in any case.
+    remote : str
+        Address of the caller.
     """
 
     service: GatewayService
@@ -65,6 +69,8 @@ class Request:
     place: str = ""
     mount_url: str = ""
     may_write: Callable[[], Awaitable[bool]] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    remote: str = ""
 
     @property
     def gateway(self) -> Gateway:

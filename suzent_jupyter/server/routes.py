@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel
 
 from ..gateway import Authority
-from ..protocol import rest
+from ..protocol import chat, peers, rest
 from ..protocol.address import NODE_PATH
-from . import endpoints, invitations
+from . import channel, endpoints, granting, invitations, peer_routes, transfer
 from .request import Page, Request
+from .stream import Stream
 
 if TYPE_CHECKING:
     from tornado.web import RequestHandler
 
-Endpoint = Callable[[Request], Awaitable[BaseModel | dict[str, Any] | bytes | Page]]
+Endpoint = Callable[[Request], Awaitable[BaseModel | dict[str, Any] | bytes | Page | Stream]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +93,46 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/nodes/connect/stop", endpoints.disconnect, _FULL, "write",
           rest.DisconnectRequest, rest.DisconnectResponse),
     Route("GET", "/nodes/connections", endpoints.list_connections, _FULL, "read", None, rest.ConnectionListResponse),
-    Route("GET", "/nodes/grants", endpoints.list_grants, _FULL, "read", None, rest.GrantListResponse),
-    Route("GET", "/nodes/peers", endpoints.list_peers, _FULL, "read", None, rest.PeerListResponse),
+    Route("POST", "/nodes/grant-request", granting.grant_request, _NONE, "write",
+          peers.GrantRequest, peers.GrantRequestResponse),
+    Route("GET", "/nodes/grant-status/{id}", granting.grant_status, _NONE, "read", None, peers.GrantStatusResponse),
+    Route("GET", "/nodes/grants", granting.list_grants, _FULL, "read", None, peers.GrantListResponse),
+    Route("POST", "/nodes/grants/{id}/approve", granting.approve_grant, _FULL, "write",
+          peers.GrantApproval, rest.PairingActionResponse),
+    Route("POST", "/nodes/grants/{id}/deny", granting.deny_grant, _FULL, "write", None, rest.PairingActionResponse),
+    Route("GET", "/nodes/unauthorized", granting.list_unauthorized, _FULL, "read",
+          None, peers.UnauthorizedListResponse),
+    Route("POST", "/nodes/control", peer_routes.control, _FULL, "write", peers.ControlRequest, peers.ControlResponse),
+    Route("GET", "/nodes/control-status", peer_routes.control_status, _FULL, "read", None, peers.ControlResponse),
+    Route("GET", "/nodes/peers", peer_routes.list_peers, _FULL, "read", None, peers.PeerListResponse),
+    Route("GET", "/nodes/peers/{id}/capabilities", peer_routes.peer_capabilities, _FULL, "read",
+          None, peers.PeerCapabilitiesResponse),
+    Route("POST", "/nodes/peers/{id}/invoke", peer_routes.invoke_peer, _FULL, "execute",
+          peers.PeerInvokeRequest, rest.InvokeResponse, large=True),
+    Route("POST", "/nodes/peers/{id}/trigger", transfer.trigger, _FULL, "execute", peers.TriggerRequest),
+    Route("POST", "/nodes/peers/{id}/stop", transfer.stop_peer, _FULL, "execute", None, chat.StopResponse),
+    Route("POST", "/nodes/peers/{id}/mode", peer_routes.set_mode, _FULL, "write",
+          peers.PeerModeRequest, peers.PeerModeResponse),
+    Route("POST", "/nodes/peers/{id}/reverse", peer_routes.set_reverse, _FULL, "write",
+          peers.PeerReverseRequest, peers.PeerReverseResponse),
+    Route("POST", "/nodes/peers/{id}/remove", peer_routes.remove_peer, _FULL, "write", None, peers.DoneResponse),
+    Route("GET", "/nodes/peers/{id}/files/{file}", transfer.proxy_file, _FULL, "read"),
+    Route("POST", "/nodes/peer-offer", peer_routes.peer_offer, _AGENT, "write", peers.PeerOffer, peers.DoneResponse),
+    Route("POST", "/nodes/peer-invoke", granting.peer_invoke, _AGENT, "execute",
+          peers.PeerInvokeRequest, rest.InvokeResponse, large=True),
+    Route("GET", "/nodes/peer-files/{file}", transfer.serve_file, _NONE, "read"),
     Route("GET", "/nodes/{node}", endpoints.get_node, _FULL, "read", None, rest.NodeInfo),
+    Route("POST", "/chat", channel.chat, _AGENT, "execute", chat.ChatRequest),
+    Route("POST", "/chat/stop", channel.chat_stop, _AGENT, "execute", chat.ChatStopRequest, chat.StopResponse),
+    Route("POST", "/channels/suzent/inbound", channel.inbound, _AGENT, "execute", chat.InboundRequest),
+    Route("POST", "/channels/suzent/inbox", channel.inbox, _AGENT, "execute", chat.InboxRequest, chat.InboxResponse),
+    Route("GET", "/channels/suzent/session", channel.session, _AGENT, "read", None, chat.SessionResponse),
+    Route("POST", "/channels/suzent/stop", channel.channel_stop, _AGENT, "execute", None, chat.StopResponse),
+    Route("GET", "/channels/suzent/whoami", granting.whoami, _AGENT, "read", None, peers.WhoamiResponse),
+    Route("POST", "/channels/suzent/grant-changed", peer_routes.grant_changed, _NONE, "write",
+          peers.GrantChanged, peers.GrantChangedResponse),
+    Route("GET", "/conversations", channel.list_conversations, _FULL, "read", None, chat.ConversationListResponse),
+    Route("GET", "/conversations/{id}", channel.get_conversation, _FULL, "read", None, chat.ConversationResponse),
     Route("GET", "/audit", endpoints.list_audit, _FULL, "read", None, rest.AuditResponse),
     Route("GET", "/openapi.json", endpoints.openapi, _FULL, "read"),
 )  # fmt: skip

@@ -13,7 +13,7 @@ import os
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..gateway import Authority, Principal
 from ..gateway.settings import Settings
@@ -60,6 +60,9 @@ class ServiceConfig:
     listener_port: int = DEFAULT_PORT
     trust_loopback: str = "never"
     require_ticket: bool = False
+    agent_model: str = ""
+    #: The Jupyter server's contents manager, through which an agent sees files; None when alone.
+    contents: Any = None
     tls: str = "off"
     tls_port: int = DEFAULT_TLS_PORT
     certfile: str = ""

@@ -1,0 +1,75 @@
+"""Answers that come in pieces: events of a turn as they happen (Server-Sent Events), and files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tornado.iostream import StreamClosedError
+
+if TYPE_CHECKING:
+    from tornado.web import RequestHandler
+
+#: A comment of the event stream format: readers drop it, proxies see that the stream lives.
+HEARTBEAT = b": still here\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer in pieces.
+
+    Attributes
+    ----------
+    pieces : AsyncIterator of bytes
+        Each is written at once and by itself. It is closed when the caller hangs up, and that ends nothing else.
+    media_type : str
+        Its content type.
+    headers : dict
+        Further headers.
+    heartbeat : float, optional
+        Seconds of silence after which a comment is sent; None for files.
+    """
+
+    pieces: AsyncIterator[bytes]
+    media_type: str = "text/event-stream"
+    headers: dict[str, str] = field(default_factory=dict)
+    heartbeat: float | None = None
+
+
+async def send_stream(handler: RequestHandler, answer: Stream) -> None:
+    """Send it; the next piece is asked for when the last one has been taken, so a slow reader costs no memory."""
+    handler.set_header("Content-Type", answer.media_type)
+    handler.set_header("Cache-Control", "no-store")
+    handler.set_header("X-Content-Type-Options", "nosniff")
+    handler.set_header("X-Accel-Buffering", "no")  # nginx would keep events back
+    for name, value in answer.headers.items():
+        handler.set_header(name, value)
+    following: asyncio.Future[bytes] | None = None
+    try:
+        await handler.flush()
+        while True:
+            if following is None:
+                following = asyncio.ensure_future(anext(answer.pieces))
+            done, _ = await asyncio.wait([following], timeout=answer.heartbeat)
+            if not done:
+                handler.write(HEARTBEAT)
+            else:
+                try:
+                    piece = following.result()
+                except StopAsyncIteration:
+                    break
+                following = None
+                handler.write(piece)
+            await handler.flush()
+        handler.finish()
+    except StreamClosedError:
+        pass
+    finally:
+        if following is not None:
+            following.cancel()
+            await asyncio.wait([following])
+        close = getattr(answer.pieces, "aclose", None)
+        if close is not None:
+            await close()
