@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +25,7 @@ from .audit import Audit, Row
 from .changes import Changes
 from .clients import ClientLink
 from .clock import now_text
+from .device_agent import agent_of_device
 from .devices import Device, Devices
 from .dispatch import Dispatcher
 from .identity import load_identity, new_identity
@@ -115,6 +117,7 @@ class Gateway:
         #: Called when a token stops speaking for anyone: with its device, and ``revoked`` or ``paused``.
         self.departures: list[Callable[[Device, Literal["revoked", "paused"]], None]] = []
         self.agents = Agents(self.registry)
+        self.agents.of_device = partial(agent_of_device, self)
         self._as_started: dict[str, Any] = {}
         self._loop = asyncio.get_running_loop()
         self._links: dict[NodeSession, DeviceLink] = {}

@@ -124,6 +124,9 @@ class Limits:
     history_messages: int = _limit(40, "count", "of a conversation, the newest messages an agent is given")
     agent_steps: int = _limit(25, "count", "requests a model may be asked within one turn")
     agent_tokens: int = _limit(200_000, "count", "tokens a model may use within one turn")
+    agent_event_bytes: int = _limit(1 * MIB, "bytes", "one event that a notebook or device sends for a turn")
+    agent_events_waiting: int = _limit(4096, "count", "of these, not yet taken on; more end the turn")
+    agent_attachment_bytes: int = _limit(8 * MIB, "bytes", "of a turn's files, what is sent along to a device's agent")
     agent_file_bytes: int = _limit(256 * KIB, "bytes", "of a file, what a model may read at once")
 
     # Files between peers
