@@ -11,55 +11,15 @@ import pytest
 from support.client import BareClient
 from support.gateways import ThreadedGateway
 from support.running import sync, until
+from support.turns import ADA, TURN, Answering, chosen
 
 from suzent_jupyter.gateway.principals import Authority, Principal
-from suzent_jupyter.protocol.agents import Turn
 from suzent_jupyter.protocol.errors import SuzentError
-
-ADA = Principal(Authority.FULL, "ada", actor="user")
-TURN = Turn(run_id="r1", conversation_id="c1", message="hello")
-
-
-class Answering:
-    """A turn of whatever agent the gateway chooses, run on the gateway's loop."""
-
-    def __init__(self, gateway: ThreadedGateway, principal: Principal = ADA, turn: Turn = TURN) -> None:
-        self.events: list[Any] = []
-
-        async def work() -> None:
-            async for event in gateway.service.gateway.agents.choose(principal).run(turn):
-                self.events.append(event)
-
-        self._running = asyncio.run_coroutine_threadsafe(work(), gateway.loop)
-
-    async def end(self) -> list[Any]:
-        await asyncio.wait_for(asyncio.wrap_future(self._running), 20)
-        return self.events
-
-    def cancel(self) -> None:
-        self._running.cancel()
-
-    @property
-    def text(self) -> str:
-        return "".join(event.delta for event in self.events if event.type == "TEXT_MESSAGE_CONTENT")
-
-
-async def fails(answering: Answering) -> SuzentError:
-    with pytest.raises(SuzentError) as caught:
-        await answering.end()
-    return caught.value
 
 
 async def register(client: BareClient, name: str = "answer", agent_id: str = "a") -> None:
     await client.send(type="agent.register", id=agent_id, name=name)
     assert (await client.recv("agent.registered"))["id"] == agent_id
-
-
-def chosen(gateway: ThreadedGateway, principal: Principal = ADA) -> str:
-    try:
-        return str(gateway.call(gateway.service.gateway.agents.choose, principal).name)
-    except SuzentError as error:
-        return error.code
 
 
 async def content(client: BareClient, turn_id: str, *deltas: str) -> None:
@@ -143,7 +103,7 @@ def test_what_is_no_event_fails_the_turn(gateway: ThreadedGateway, event: Any, s
             turn_id = (await client.recv("agent.turn"))["turn_id"]
             await content(client, turn_id, "so far")
             await client.send(type="agent.event", turn_id=turn_id, event=event)
-            error = await fails(answering)
+            error = await answering.failure()
             assert error.code == "agent_failed" and said in error.message
             assert answering.text == "so far"
             assert (await client.recv("agent.cancel"))["turn_id"] == turn_id
@@ -164,7 +124,7 @@ def test_a_turn_that_fails_over_there(gateway: ThreadedGateway, code: str | None
             await client.send(
                 type="agent.event", turn_id=turn_id, done=True, error="answer raised KeyError: 'x'", code=code
             )
-            error = await fails(answering)
+            error = await answering.failure()
             assert (error.code, error.message) == (expected, "answer raised KeyError: 'x'")
 
     asyncio.run(main())
@@ -195,7 +155,7 @@ async def test_a_socket_that_closes_ends_its_turns(gateway: ThreadedGateway) -> 
         await content(client, turn_id, "a")
         await until(lambda: answering.text == "a")
         client.ws.transport.abort()
-        assert (await fails(answering)).code == "agent_gone"
+        assert (await answering.failure()).code == "agent_gone"
         assert chosen(gateway) == "no_agent"
 
 
@@ -224,7 +184,7 @@ async def test_a_flood_and_a_huge_event_end_the_turn_and_not_the_memory(make_gat
         answering = Answering(gateway)
         turn_id = (await client.recv("agent.turn"))["turn_id"]
         await content(client, turn_id, "x" * 6000)
-        error = await fails(answering)
+        error = await answering.failure()
         assert error.code == "turn_limit" and "agent_event_bytes" in error.message
 
 
