@@ -17,7 +17,7 @@ from ..protocol.errors import SuzentError
 from ..protocol.wire import encode_ascii
 from .auth import find_token, has_browser_headers, held_principal_of_token, hold_back, principal_of_token
 from .refusal import refuse
-from .request import Page, Request
+from .request import Answer, Page, Request
 from .routes import Route
 from .service import GatewayService
 from .stream import Stream, send_stream
@@ -150,6 +150,9 @@ class RouteHandler(Caller):
             except asyncio.CancelledError:
                 if not self._gone:
                     raise
+        elif isinstance(answer, Answer):
+            self.set_status(answer.status)
+            self.send_json(answer.body)
         else:
             self.send_json(answer)
 
