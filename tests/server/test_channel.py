@@ -173,8 +173,8 @@ async def test_ten_thousand_events_and_a_reader_that_stops(gateway: ThreadedGate
         with socket.socket() as stuck:  # asks, and then never reads
             stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             stuck.connect(("127.0.0.1", gateway.service.port))
-            head = f"POST /chat HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {gateway.token}\r\nContent-Length: {len(body)}"
-            stuck.sendall(head.encode() + b"\r\n\r\n" + body)
+            head = f"POST /chat HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {gateway.token}\r\n"
+            stuck.sendall(head.encode() + b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
 
             async def answered() -> list[Any]:
                 answer = await http.get("/conversations/c")
@@ -301,8 +301,9 @@ async def test_a_grant_that_ends_takes_its_turns_along(gateway: ThreadedGateway,
     gate = Gate(gateway)
     register(gateway, gate)
     device_id, peer = await grant(gateway)
-    async with gateway.http() as http, Reader(http, INBOUND, {"content": "x"}, headers=peer) as reader:
-        async with Reader(http, "/chat", {"message": "x"}) as unharmed:
+    async with gateway.http() as http:
+        asked = Reader(http, INBOUND, {"content": "x"}, headers=peer)
+        async with asked as reader, Reader(http, "/chat", {"message": "x"}) as unharmed:
             await reader.next("TEXT_MESSAGE_CONTENT")
             await unharmed.next("TEXT_MESSAGE_CONTENT")
             if how == "revoke":
@@ -417,7 +418,7 @@ async def test_so_many_at_once(make_gateway: Callable[..., ThreadedGateway]) -> 
 async def test_history_is_what_went_before(make_gateway: Callable[..., ThreadedGateway]) -> None:
     gateway = make_gateway(limits={"history_messages": 3, "transcript_messages": 3})
     agent = register(gateway, echo)
-    device_id, peer = await grant(gateway)
+    _, peer = await grant(gateway)
     async with gateway.http() as http:
         for word in ("one", "two", "three"):
             await ask(http, INBOUND, {"content": word}, headers=peer)
