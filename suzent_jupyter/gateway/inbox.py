@@ -16,9 +16,10 @@ from ..protocol.chat import InboxResponse
 from ..protocol.errors import SuzentError
 from .clock import now_text
 from .conversations import Also, forget_prompt
+from .coverage import require_agent
 from .namespaces import own_conversation, peer_principal
 from .principals import Principal
-from .runs import Prompt, require_agent
+from .runs import Prompt
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

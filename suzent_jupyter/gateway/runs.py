@@ -24,6 +24,7 @@ from ..protocol.wire import Raw
 from . import model_agents, namespaces
 from .clock import now_text
 from .conversations import Also, NewTurn
+from .coverage import require_agent
 from .principals import Principal
 
 if TYPE_CHECKING:
@@ -469,12 +470,6 @@ class Runs:
             lambda: {"run_id": run.run_id, "seq": seq, "event": Raw(run.events[seq])},
             lambda principal: principal.account == run.account,
         )
-
-
-def require_agent(principal: Principal) -> None:
-    """Refuse a grant that does not cover the agent: ``not_granted``."""
-    if principal.grant is not None and not principal.grant.agent:
-        raise SuzentError("not_granted", "This grant does not cover the agent.")
 
 
 def _end_of(reading: asyncio.Task[None]) -> End:

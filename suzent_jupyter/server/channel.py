@@ -6,8 +6,9 @@ import re
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from ..gateway.namespaces import conversation_of, own_conversation
-from ..gateway.runs import Prompt, require_agent
+from ..gateway.coverage import require_agent
+from ..gateway.namespaces import conversation_of
+from ..gateway.runs import Prompt
 from ..protocol.chat import (
     ChatRequest,
     ChatStopRequest,
@@ -66,7 +67,7 @@ async def inbox(request: Request) -> Answer:
     except SuzentError:
         raise SuzentError("invalid_inbox", "Invalid inbox payload") from None
     accepted = await request.gateway.inbox.accept(request.principal, body.message_id, body.content)
-    _note_use(request)
+    request.gateway.note_use(request.principal)
     return Answer(accepted, 202)
 
 
@@ -126,7 +127,7 @@ async def _turn(
         staging = await stage(request, attachments)
         prompt.attachments, prompt.clear = staging.attachments, staging.clear
     run = await gateway.runs.start(principal, conversation_id, prompt)
-    _note_use(request)
+    request.gateway.note_use(request.principal)
     return _stream(request, run, 0)
 
 
@@ -144,14 +145,6 @@ async def _stop(request: Request, chat_id: str | None) -> StopResponse:
     conversation_id = conversation_of(request.principal, chat_id, fresh=False)
     await request.gateway.runs.stop_turn(request.principal, conversation_id)
     return StopResponse(agent_id=conversation_id)
-
-
-def _note_use(request: Request) -> None:
-    """Count a use of a control grant."""
-    if own_conversation(request.principal) is not None:
-        note = getattr(request.gateway, "note_use", None)
-        if note is not None:
-            note(request.principal)
 
 
 def _shown(message: MessageInfo) -> MessageInfo:
