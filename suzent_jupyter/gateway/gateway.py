@@ -522,6 +522,8 @@ class Gateway:
             self._close_clients(device)
             if status == "paused":
                 self._depart(device, "paused")
+            else:
+                self.inbox.wake()
         return device.status
 
     async def host_token(self, principal: Principal, name: str | None) -> tuple[Device, str]:
