@@ -17,7 +17,7 @@ from .turns import say
 
 
 class NotingAgent:
-    """Answers ``did PROMPT``, after a moment."""
+    """Answers ``did PROMPT``, after a moment; to ``wait PATH`` it says so and waits until there is such a file."""
 
     name = "noting"
 
@@ -29,6 +29,12 @@ class NotingAgent:
         os.write(note, f"{turn.message}\n".encode())
         os.close(note)
         await asyncio.sleep(0.003)
+        word, _, path = turn.message.partition(" ")
+        if word == "wait":
+            for event in say("waiting ", message="waiting"):
+                yield event
+            while not Path(path).exists():
+                await asyncio.sleep(0.01)
         for event in say("did ", turn.message):
             yield event
 
