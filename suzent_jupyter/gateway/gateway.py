@@ -29,6 +29,7 @@ from .dispatch import Dispatcher
 from .identity import load_identity, new_identity
 from .link import DeviceLink
 from .pairing import Pairing, Pending
+from .peer_files import PeerFiles
 from .principals import Principal
 from .registry import Registry
 from .session import NodeSession
@@ -115,6 +116,8 @@ class Gateway:
         #: Called when a token stops speaking for anyone: with its device, and ``revoked`` or ``paused``.
         self.departures: list[Callable[[Device, Literal["revoked", "paused"]], None]] = []
         self.agents = Agents(self.registry)
+        self.peer_files = PeerFiles(limits)
+        self.departures.append(self.peer_files.departed)
         self._as_started: dict[str, Any] = {}
         self._loop = asyncio.get_running_loop()
         self._links: dict[NodeSession, DeviceLink] = {}
@@ -146,6 +149,7 @@ class Gateway:
             link.going_away()
         for client in list(self._clients):
             client.close()
+        self.peer_files.close()
         await self.audit.flush()
         await self.store.close()
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from ..protocol.errors import SuzentError
 from ..protocol.files import clean_file_name, safe_media_type
@@ -25,6 +25,9 @@ from ..protocol.peers import FileReference
 from .clock import now_text
 from .principals import Authority, Principal
 from .tokens import token_digest
+
+if TYPE_CHECKING:
+    from .devices import Device
 
 _ID_BYTES = 24
 _TOKEN_BYTES = 32
@@ -174,9 +177,10 @@ class PeerFiles:
         """End an offer; downloads under way go on."""
         self._offers.pop(offer.file_id, None)
 
-    def withdraw_all(self, device_id: str) -> None:
-        """End every offer to a grant's holder."""
-        self._drop(lambda offer: offer.device_id == device_id)
+    def departed(self, device: Device, how: Literal["revoked", "paused"]) -> None:
+        """End every offer to the holder of a grant that was revoked; a paused one finds them when it is resumed."""
+        if how == "revoked":
+            self._drop(lambda offer: offer.device_id == device.device_id)
 
     def close(self) -> None:
         """End all."""
@@ -184,9 +188,7 @@ class PeerFiles:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _add(
-        self, file: FileOnDisk, account: str, device_id: str, name: str, media_type: str, life: float
-    ) -> PeerFile:
+    def _add(self, file: FileOnDisk, account: str, device_id: str, name: str, media_type: str, life: float) -> PeerFile:
         self._prune()
         self._make_room((account, device_id))
         offer = PeerFile(
@@ -206,7 +208,7 @@ class PeerFiles:
     def _make_room(self, holder: tuple[str, str]) -> None:
         """Whoever has the most makes room, so that one peer can't push out the files of others."""
         counts = Counter((offer.account, offer.device_id) for offer in self._offers.values())
-        if counts[holder] < _MOST_OF_ONE:
+        if not holder[1] or counts[holder] < _MOST_OF_ONE:
             if len(self._offers) < _MOST:
                 return
             holder = counts.most_common(1)[0][0]

@@ -130,14 +130,16 @@ class PeerHttp:
         json: Any = None,
         connect_timeout: float | None = None,
         only_hosts: Iterable[str] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[httpx.Response]:
         """Send one request and hand over its answer as it comes; how much of it is read is for the caller to bound.
 
         ``connect_timeout`` is in seconds, until the answer's headers are there; nothing bounds the time after them.
+        ``headers`` are sent beside our own.
         Raises as :meth:`request`, also while the answer is read.
         """
         seconds = self._limits.peer_timeout if connect_timeout is None else connect_timeout
-        opened = self._open(method, url, token, json, only_hosts, None)
+        opened = self._open(method, url, token, json, only_hosts, None, headers)
         async with contextlib.AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(seconds) as deadline:
@@ -165,8 +167,9 @@ class PeerHttp:
         json: Any,
         only_hosts: Iterable[str] | None,
         pin: str | None,
+        extra: Mapping[str, str] | None = None,
     ) -> AsyncIterator[httpx.Response]:
-        headers = {"Accept-Encoding": "identity"}  # a small answer must not unpack into a large one
+        headers = {**(extra or {}), "Accept-Encoding": "identity"}  # a small answer must not unpack into a large one
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         extensions: dict[str, Any] = {}

@@ -59,7 +59,7 @@ def photo_type(head: bytes) -> str | None:
 
 def attachment_header(name: str) -> str:
     """Return ``Content-Disposition`` for a file to be kept (RFC 6266, with the name as in RFC 8187)."""
-    plain = re.sub(r'[^ !#$&+.0-9A-Z^_`a-z|~()\[\]-]', "_", name)
+    plain = re.sub(r"[^ !#$&+.0-9A-Z^_`a-z|~()\[\]-]", "_", name)
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
 
 

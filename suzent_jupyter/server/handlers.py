@@ -15,7 +15,14 @@ from ..gateway.failures import internal, told
 from ..gateway.principals import NOBODY
 from ..protocol.errors import SuzentError
 from ..protocol.wire import encode_ascii
-from .auth import find_token, has_browser_headers, held_principal_of_token, hold_back, principal_of_token
+from .auth import (
+    find_token,
+    has_browser_headers,
+    held_principal_of_token,
+    hold_back,
+    principal_of_token,
+    take_note,
+)
 from .refusal import refuse
 from .request import Page, Request
 from .routes import Route
@@ -133,6 +140,7 @@ class RouteHandler(Caller):
             may_write=self.may_write,
             headers=self.request.headers,
             remote=str(self.request.remote_ip or ""),
+            sender=self,
         )
         self._request = request
         try:
@@ -152,6 +160,14 @@ class RouteHandler(Caller):
                     raise
         else:
             self.send_json(answer)
+
+    async def principal_of(self, token: str) -> Principal:
+        """Return whom a token stands for."""
+        return await held_principal_of_token(self.service, self.request, token)
+
+    def take_note(self) -> None:
+        """Take note that this connection is no stranger's."""
+        take_note(self.request)
 
     def on_connection_close(self) -> None:
         """Give up what the caller no longer waits for: a call is cancelled on its device."""
