@@ -105,6 +105,7 @@ class Gateway:
         agent_model: str = "",
         trusted_token: Callable[[str], Principal | None] = lambda token: None,
     ) -> None:
+        self.data_dir = data_dir
         self.settings = settings
         self.limits = limits
         self.account = account

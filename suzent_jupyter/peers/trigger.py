@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import SuzentError
@@ -43,7 +43,7 @@ async def trigger_events(
     *,
     name: str,
     last_event_id: str = "",
-) -> AsyncIterator[Event]:
+) -> AsyncGenerator[Event]:
     """Send a prompt and yield the events of its turn as they come, up to RUN_FINISHED or the other side's RUN_ERROR.
 
     Closing the iterator hangs up; the turn goes on over there.
