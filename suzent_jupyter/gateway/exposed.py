@@ -70,12 +70,11 @@ async def expose_files(
         if not _is_here(gateway, principal, call):
             raise PermissionError("its device is not on this machine")
         file, media_type = await asyncio.to_thread(_photo, path, started)
-        name = f"photo{file.path.suffix.lower()}"
         offer = gateway.peer_files.offer(
             file,
             account=principal.account,
             device_id=principal.credential_id,
-            name=name,
+            name=file.path.name,
             media_type=media_type,
         )
         result["file"] = offer.reference().model_dump(exclude_none=True)

@@ -15,7 +15,7 @@ from ..protocol.errors import SuzentError
 from ..protocol.limits import KIB, Limits
 from ..protocol.sse import Event, EventReader
 from ..protocol.text import clean_lines, clean_text
-from ..protocol.wire import decode
+from .answers import object_of, refusal
 from .http import PeerHttp
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ async def trigger_events(
     opened = http.stream("POST", url, token=token, json=dict(prompt), connect_timeout=wait, headers=headers)
     turn = _Turn(name)
     async with opened as response:
-        await _check(response, name, limits)
+        await _check(response, url, name, limits)
         reader = EventReader(int(limits.peer_line_bytes))
         async with contextlib.aclosing(_pieces(response, name, limits)) as pieces:
             async for piece in pieces:
@@ -135,37 +135,29 @@ class _Turn:
         return Event("", {"type": "RUN_FINISHED", **self._ids})
 
 
-async def _check(response: httpx.Response, name: str, limits: Limits) -> None:
+async def _check(response: httpx.Response, url: str, name: str, limits: Limits) -> None:
     """Raise for whatever is not the beginning of a stream of events."""
     status = response.status_code
-    if status == 401:
-        raise peer_revoked(name)
     if status != 200:
-        said = await _refusal(response, limits)
-        if said is None and status in (404, 405):
-            raise SuzentError("bad_peer_answer", f"What answers as {name} has no agent that can be asked ({status}).")
-        raise SuzentError("peer_refused", f"{name} refused ({status})" + (f": {said}" if said else "."))
+        raise refusal(url, status, await _refusal(response, limits), name)
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "text/event-stream":
         shown = clean_text(kind, 64) or "something"
         raise SuzentError("bad_peer_answer", f"{name} answered with {shown} instead of a stream of events.")
 
 
-async def _refusal(response: httpx.Response, limits: Limits) -> str | None:
-    """Return what a refusal says, cleaned; None if it is not a gateway's."""
+async def _refusal(response: httpx.Response, limits: Limits) -> bytes:
+    """Return the body of a refusal; nothing where it is too long or does not end."""
     content = b""
     try:
         async with asyncio.timeout(limits.peer_timeout):
             async for piece in response.aiter_raw():
                 content += piece
                 if len(content) > _REFUSAL_BYTES:
-                    return None
-        body = decode(content)
-    except (TimeoutError, SuzentError):
-        return None
-    if not isinstance(body, dict):
-        return None
-    return next((said for key in ("error", "message", "detail") if (said := _said(body.get(key)))), None)
+                    return b""
+    except TimeoutError:
+        return b""
+    return content
 
 
 async def _pieces(response: httpx.Response, name: str, limits: Limits) -> AsyncGenerator[bytes]:
@@ -195,11 +187,6 @@ async def _pieces(response: httpx.Response, name: str, limits: Limits) -> AsyncG
         raise _broke_off(name) from None
 
 
-def peer_revoked(name: str) -> SuzentError:
-    """Return what a 401 means."""
-    return SuzentError("peer_revoked", f"{name} does not take our token any more.")
-
-
 def _broke_off(name: str) -> SuzentError:
     return SuzentError("peer_unreachable", f"{name} broke off in the middle of its answer; {_GOES_ON}.")
 
@@ -221,18 +208,13 @@ async def stop_turn(http: PeerHttp, base_url: str, token: str, *, name: str) -> 
     SuzentError
         ``nothing_running``, ``peer_revoked``, ``peer_refused``, ``peer_unreachable`` or ``bad_peer_answer``.
     """
-    answer = await http.request("POST", base_url.rstrip("/") + _STOP, token=token, json={}, max_bytes=_REFUSAL_BYTES)
-    if answer.status == 401:
-        raise peer_revoked(name)
+    url = base_url.rstrip("/") + _STOP
+    answer = await http.request("POST", url, token=token, json={}, max_bytes=_REFUSAL_BYTES)
     if answer.status == 409:
         raise SuzentError("nothing_running", f"No turn of ours runs on {name}.")
-    try:
-        body = decode(answer.content)
-    except SuzentError:
-        body = None
-    if answer.status != 200:
-        said = _said(body.get("error")) if isinstance(body, dict) else ""
-        raise SuzentError("peer_refused", f"{name} refused ({answer.status})" + (f": {said}" if said else "."))
-    if not isinstance(body, dict) or body.get("stopped") is not True:
+    if answer.status >= 400:
+        raise refusal(url, answer.status, answer.content, name)
+    body = object_of(url, answer)
+    if body.get("stopped") is not True:
         raise SuzentError("bad_peer_answer", f"{name} does not say that it stopped.")
     return clean_text(body.get("agent_id"), 256)

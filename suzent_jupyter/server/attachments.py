@@ -57,7 +57,7 @@ async def stage(request: Request, items: list[InboundAttachment]) -> Staging:
         raise _refused("those of", "your other prompts are still being fetched; wait for them")
     _under_way[who] += 1
     try:
-        hosts, http = peer_hosts(request), await request.service.host.peering.http()
+        hosts, http = peer_hosts(request), await request.service.peering.http()
         staging = await asyncio.to_thread(Staging.make, request.gateway.data_dir)
         try:
             async with asyncio.timeout(limits.transfer_ttl) as deadline:

@@ -35,6 +35,7 @@ LOADED = (
     "suzent_jupyter.discovery",
     "suzent_jupyter.server.joining",
     "suzent_jupyter.server.peering",
+    "suzent_jupyter.server.staging",
     "suzent_jupyter.server.tls.port",
     "suzent_jupyter.server.listener.application",
 )
@@ -124,6 +125,7 @@ class Host:
         from .joining import Joining
         from .own_address import OwnAddress
         from .peering import Peering
+        from .staging import remove_leftovers
         from .tls.port import TlsPort, wants_tls
 
         self.gateway = Gateway(
@@ -162,6 +164,8 @@ class Host:
             self.gateway.started_with(node_lan_bind=self._lan_bind)
         elif config.settings.node_lan_bind:
             self._problem = "The listener is off (SuzentApp.listener_enabled): devices join through Jupyter only."
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(remove_leftovers, config.data_dir)
         self.discovery.start()
         self.joining.begin()
         self.peering.begin()

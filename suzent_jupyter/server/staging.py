@@ -21,6 +21,7 @@ from ..protocol.agents import TurnAttachment
 
 _FOLDER = "attachments"
 _NAME = re.compile(r"([0-9a-f]{8})-([0-9]{1,10})-[0-9a-f]{16}")
+_live: set[str] = set()
 _FOREIGN_SECONDS = 86400.0  # a home may be shared by machines; none runs a turn for a day
 
 
@@ -45,6 +46,7 @@ class Staging:
         if parent.is_symlink():
             raise OSError(f"{_FOLDER} is a link")
         folder = parent / f"{_machine()}-{os.getpid()}-{secrets.token_hex(8)}"
+        _live.add(folder.name)
         folder.mkdir(mode=0o700)
         return cls(folder)
 
@@ -57,6 +59,7 @@ class Staging:
     def remove(self) -> None:
         """Remove all of it."""
         shutil.rmtree(self._folder, ignore_errors=True)
+        _live.discard(self._folder.name)
 
     async def clear(self) -> None:
         """Remove all of it, off the event loop, also if the turn is cancelled meanwhile."""
@@ -64,16 +67,16 @@ class Staging:
 
 
 def remove_leftovers(data_dir: Path) -> None:
-    """Remove what gateways left when they were killed. Call it before the first prompt is taken."""
-    import psutil
-
+    """Remove what gateways left when they were killed."""
     folder = data_dir / _FOLDER
     if folder.is_symlink() or not folder.is_dir():
         return
     for path in folder.iterdir():
         found = _NAME.fullmatch(path.name)
-        if found is None or path.is_symlink():
+        if found is None or path.is_symlink() or path.name in _live:
             continue
+        import psutil
+
         with contextlib.suppress(OSError):
             number = int(found[2])
             if found[1] == _machine():

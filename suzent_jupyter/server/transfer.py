@@ -35,7 +35,7 @@ async def trigger(request: Request) -> Stream:
 
     What can be said before the peer is asked is an error; from then on what goes wrong is the stream's last event.
     """
-    peering, limits = request.service.host.peering, request.gateway.limits
+    peering, limits = request.service.peering, request.gateway.limits
     peer = await peering.driven(request.principal, request.path["id"])
     wanted = request.model(TriggerRequest)
     prompt = wanted.prompt.strip()
@@ -105,7 +105,7 @@ async def _answer(
 
 async def stop_peer(request: Request) -> StopResponse:
     """Stop our turn on a peer."""
-    peering = request.service.host.peering
+    peering = request.service.peering
     peer = await peering.driven(request.principal, request.path["id"])
     try:
         http, token = await peering.http(), await peering.token(peer)
@@ -173,7 +173,7 @@ def _bearer(request: Request) -> str:
 
 async def proxy_file(request: Request) -> Stream:
     """Fetch a file from a peer."""
-    peering, limits = request.service.host.peering, request.gateway.limits
+    peering, limits = request.service.peering, request.gateway.limits
     peer = await peering.driven(request.principal, request.path["id"])
     file_id = request.path["file"]
     if not _FILE_ID.fullmatch(file_id):

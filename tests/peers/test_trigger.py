@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.raw_server import CHUNKED_HEAD, STREAM_HEAD, RawServer, chunk
+from support.raw_server import CHUNKED_HEAD, STREAM_HEAD, RawServer, chunk, whole
 from support.running import sync
 
 from suzent_jupyter.node import TokenVault
@@ -129,31 +129,25 @@ def test_every_framing_ends_in_run_finished(tmp_path: Path, parts: list[bytes]) 
     assert [event.data for event in events] == [STARTED, text("é"), FINISHED]
 
 
-def refusal(status: str, body: bytes, kind: str = "application/json", more: str = "") -> bytes:
-    head = (
-        f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{more}Connection: close\r\n\r\n"
-    )
-    return head.encode() + body
-
-
 PACKED = gzip.compress(line(STARTED) + line(FINISHED))
 HTML = b"<html>not found</html>"
 BAD: dict[str, tuple[list[bytes], str, str]] = {
-    "revoked": ([refusal("401 Unauthorized", b'{"error":"no"}')], "peer_revoked", "token"),
-    "forbidden": ([refusal("403 Forbidden", b'{"error":"no \\u001b[31mway\\n, Node not  found"}')], "peer_refused",
-                  "refused (403): no way , Node missing"),
-    "fails": ([refusal("500 Oops", HTML, "text/html")], "peer_refused", "refused (500)."),
-    "fails at length": ([refusal("500 Oops", b'{"error":"' + b"x" * 900_000 + b'"}')], "peer_refused", "(500)."),
-    "refuses in Suzent's words": ([refusal("400 Bad", b'{"error":"content is required"}')], "peer_refused", "content"),
-    "answers with no channel": ([refusal("404 No", HTML, "text/html")], "bad_peer_answer", "no agent"),
-    "answers with a page": ([refusal("200 OK", HTML, "text/html")], "bad_peer_answer", "text/html"),
+    "revoked": ([whole("401 Unauthorized", b'{"error":"no"}')], "peer_revoked", "token"),
+    "forbidden": ([whole("403 Forbidden", b'{"error":"no \\u001b[31mway\\n, Node not  found"}')], "peer_refused",
+                  "no way , Node unknown"),
+    "is busy": ([whole("409 Conflict", b'{"error":"wait","code":"conversation_busy"}')], "conversation_busy", "wait"),
+    "fails": ([whole("500 Oops", HTML, "text/html")], "bad_peer_answer", "500"),
+    "fails at length": ([whole("500 Oops", b'{"error":"' + b"x" * 900_000 + b'"}')], "bad_peer_answer", "500"),
+    "refuses in Suzent's words": ([whole("400 Bad", b'{"error":"content is required"}')], "peer_refused", "content"),
+    "answers with no channel": ([whole("404 No", HTML, "text/html")], "bad_peer_answer", "404"),
+    "answers with a page": ([whole("200 OK", HTML, "text/html")], "bad_peer_answer", "text/html"),
     "answers without a kind": ([b"HTTP/1.1 200 OK\r\n\r\ndata: {}\n\n"], "bad_peer_answer", "something instead"),
-    "answers with the wrong kind": ([refusal("200 OK", line(FINISHED), "text/plain")], "bad_peer_answer", "text/plain"),
+    "answers with the wrong kind": ([whole("200 OK", line(FINISHED), "text/plain")], "bad_peer_answer", "text/plain"),
     "redirects to localhost": (
-        [refusal("307 Go", b"", more="Location: http://localhost:1/channels/suzent/inbound\r\n")],
+        [whole("307 Go", b"", more="Location: http://localhost:1/channels/suzent/inbound\r\n")],
         "bad_peer_answer", "not followed"),
     "packs its answer": (
-        [refusal("200 OK", PACKED, "text/event-stream", "Content-Encoding: gzip\r\n")], "bad_peer_answer", "packs"),
+        [whole("200 OK", PACKED, "text/event-stream", "Content-Encoding: gzip\r\n")], "bad_peer_answer", "packs"),
     "speaks another protocol": ([b"220 smtp.example.com ESMTP\r\n\r\n"], "bad_peer_answer", "HTTP"),
     "hangs up": ([], "peer_unreachable", "hung up"),
     "says nothing in its stream": ([STREAM_HEAD], "bad_peer_answer", "without any event"),
@@ -269,12 +263,13 @@ def test_a_peers_own_error_ends_the_turn_in_clean_words(
 
 
 STOPS = [
-    (refusal("200 OK", b'{"stopped":true,"agent_id":"suzent:1"}'), "suzent:1"),
-    (refusal("409 Conflict", b'{"error":"Peer agent is not active"}'), "nothing_running"),
-    (refusal("401 No", b"{}"), "peer_revoked"),
-    (refusal("500 No", b'{"error":"x"}'), "peer_refused"),
-    (refusal("200 OK", HTML), "bad_peer_answer"),
-    (refusal("200 OK", b"[1]"), "bad_peer_answer"),
+    (whole("200 OK", b'{"stopped":true,"agent_id":"suzent:1"}'), "suzent:1"),
+    (whole("409 Conflict", b'{"error":"Peer agent is not active"}'), "nothing_running"),
+    (whole("401 No", b"{}"), "peer_revoked"),
+    (whole("500 No", b'{"error":"x"}'), "peer_refused"),
+    (whole("404 No", HTML), "bad_peer_answer"),
+    (whole("200 OK", HTML), "bad_peer_answer"),
+    (whole("200 OK", b"[1]"), "bad_peer_answer"),
 ]
 
 

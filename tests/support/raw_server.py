@@ -14,6 +14,14 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
+def whole(status: str, body: bytes, kind: str = "application/json", more: str = "") -> bytes:
+    """Return a whole answer."""
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{more}Connection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
 class RawServer:
     """Hands each request's head and body to a function that writes the answer; the connection closes after it.
 
