@@ -35,6 +35,7 @@ from .inbox import Inbox
 from .link import DeviceLink
 from .model_agents import of_model
 from .pairing import Pairing, Pending
+from .peer_files import PeerFiles
 from .principals import Principal
 from .registry import Registry
 from .runs import Runs
@@ -110,6 +111,7 @@ class Gateway:
         agent_model: str = "",
         trusted_token: Callable[[str], Principal | None] = lambda token: None,
     ) -> None:
+        self.data_dir = data_dir
         self.settings = settings
         self.limits = limits
         self.account = account
@@ -146,6 +148,8 @@ class Gateway:
         self.snapshots["conversations"] = self.conversations.snapshot
         self.runs = Runs(self)
         self.inbox = Inbox(self)
+        self.peer_files = PeerFiles(limits)
+        self.departures.append(self.peer_files.departed)
         self.grants = Grants(self)
         self.unauthorized = Unauthorized(limits)
         self._usage = Usage(self.store, lambda device: self._tell_device("changed", device))
@@ -187,6 +191,7 @@ class Gateway:
             link.going_away()
         for client in list(self._clients):
             client.close()
+        self.peer_files.close()
         self._expiry.stop()
         self.grants.close()
         await self._usage.flush()
