@@ -159,6 +159,7 @@ def _openai(endpoint: Endpoint, api: str, name: str) -> _Client:
     import httpx2
     from openai import AsyncOpenAI
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
@@ -181,10 +182,14 @@ def _openai(endpoint: Endpoint, api: str, name: str) -> _Client:
         if host == _OPENAI_HOST
         else OpenAICompatibleProvider("openai-compatible", openai_client=client)
     )
-    model: Model = (
-        OpenAIChatModel(name, provider=provider) if api == "chat" else OpenAIResponsesModel(name, provider=provider)
-    )
-    return _Client(PatientModel(model, endpoint.patience, checks_end=api == "chat"), http.aclose)
+    model: Model
+    if api == "chat":
+        # Every server gives a reason when an answer is complete; one that ends without was cut off.
+        complete = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
+        model = OpenAIChatModel(name, provider=provider, profile=complete)
+    else:
+        model = OpenAIResponsesModel(name, provider=provider)
+    return _Client(PatientModel(model, endpoint.patience), http.aclose)
 
 
 def _other(endpoint: Endpoint) -> _Client:

@@ -32,14 +32,11 @@ class PatientModel(WrapperModel):
     patience : float
         Seconds within which a request is repeated; a server that asks for more is not waited for (RFC 9110 section
         10.2.3).
-    checks_end : bool
-        Whether an answer without a finish reason is one that was cut off: every server of chat completions gives one.
     """
 
-    def __init__(self, wrapped: Model, patience: float, *, checks_end: bool = False) -> None:
+    def __init__(self, wrapped: Model, patience: float) -> None:
         super().__init__(wrapped)
         self._patience = patience
-        self._checks_end = checks_end
 
     @asynccontextmanager
     async def request_stream(
@@ -59,8 +56,6 @@ class PatientModel(WrapperModel):
                 ) as stream:
                     answered = True
                     yield stream
-                    if self._checks_end and stream.finish_reason is None:
-                        raise ModelAPIError(self.model_name, "it ended before it was complete")
                 return
             except ModelAPIError as error:
                 pause = _pause(error, attempt)

@@ -9,8 +9,8 @@ import time
 from typing import Any
 
 import pytest
-from support.model_turns import a_turn, calling, told
 from support.model_server import ModelServer
+from support.model_turns import a_turn, calling, told
 from support.running import sync, until
 
 from suzent_jupyter.agent.clients import close_clients

@@ -1,7 +1,7 @@
 """A local OpenAI-compatible server, as a process: chat completions over SSE, scripted by the model's name.
 
-``python model_server.py LOG`` listens on a free port of 127.0.0.1, prints it, and writes every request it gets to LOG as
-a line of JSON. A model is named ``scenario`` or ``scenario;key=value;…``; see :data:`SCENARIOS`.
+``python model_server.py LOG`` listens on a free port of 127.0.0.1, prints it, and writes every request it gets to LOG
+as a line of JSON. A model is named ``scenario`` or ``scenario;key=value;…``; see :data:`SCENARIOS`.
 """
 
 from __future__ import annotations
@@ -211,6 +211,9 @@ async def serve(log: Path) -> None:
             content = await reader.readexactly(int(headers.get("content-length", "0")))
             note(request=request, headers=headers, body=content.decode())
             body = json.loads(content)
+            if " /v1/chat/completions " not in request:
+                await Exchange(writer, body, {}, 0).error(404, "There is nothing here.")
+                return
             scenario, *options = body["model"].split(";")
             nth = asked[body["model"]] = asked.get(body["model"], -1) + 1
             exchange = Exchange(writer, body, dict(option.split("=", 1) for option in options), nth)
