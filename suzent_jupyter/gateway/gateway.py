@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from .._version import __version__
+from ..agent.clients import close_clients
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.rest import ApprovedDeviceInfo, AuditEntry, NodeInfo, PairingActionResponse, PendingNodeInfo
@@ -146,6 +147,7 @@ class Gateway:
             link.going_away()
         for client in list(self._clients):
             client.close()
+        await close_clients()
         await self.audit.flush()
         await self.store.close()
 

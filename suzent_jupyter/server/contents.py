@@ -126,6 +126,8 @@ class _Files:
             return await answer if hasattr(answer, "__await__") else answer
         except HTTPError as error:
             raise _refused(path, error.status_code) from None
+        except (FileNotFoundError, NotADirectoryError):
+            raise _unknown(path) from None
         except OSError as error:
             raise SuzentError("forbidden", f"{_quoted(path)} can't be used: {error.strerror}.", hint="") from None
 
