@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from .._version import __version__
+from ..agent.clients import close_clients
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.rest import ApprovedDeviceInfo, AuditEntry, NodeInfo, PairingActionResponse, PendingNodeInfo
@@ -195,6 +196,7 @@ class Gateway:
         self._expiry.stop()
         self.grants.close()
         await self._usage.flush()
+        await close_clients()
         await self.audit.flush()
         await self.store.close()
 
