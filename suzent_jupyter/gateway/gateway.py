@@ -186,12 +186,12 @@ class Gateway:
 
     async def stop(self) -> None:
         """Close every socket with 1001 and finish writing. Listening must have stopped already."""
-        await self.inbox.stop()
-        await self.runs.stop()
+        self.runs.end_all()
         for link in [*self._links.values(), *self.sockets.all()]:
             link.going_away()
         for client in list(self._clients):
             client.close()
+        await asyncio.gather(self.inbox.stop(), self.runs.stop())
         self.peer_files.close()
         self._expiry.stop()
         self.grants.close()
