@@ -14,14 +14,18 @@ if TYPE_CHECKING:
     from ag_ui.core import BaseEvent
 
 
+_MERGED_FROM = 256  # events that wait
+_MERGED_CHARS = 16 * 1024
+
+
 class AgentEvents:
     """What came and was not taken yet. Make it once :func:`~suzent_jupyter.protocol.agents.load_events` is through.
 
     Parameters
     ----------
     limits : Limits
-        A larger event, and more waiting than these allow, fail the turn with ``turn_limit``: a socket that many share
-        can't be paused for one of them.
+        A larger event, and more waiting than these allow (text that waits is merged first), fail the turn with
+        ``turn_limit``: a socket that many share can't be paused for one of them.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -42,24 +46,38 @@ class AgentEvents:
             return
         self.count += 1
         limits = self._limits
-        if size > limits.agent_event_bytes:
-            self.finish(_limit("agent_event_bytes", f"An event of {size:,} bytes", limits.agent_event_bytes))
-            return
-        if len(self._events) >= limits.agent_events_waiting:
-            self.finish(_limit("agent_events_waiting", "Events that come too fast", limits.agent_events_waiting))
-            return
         if self._bytes + size > limits.run_bytes:
             self.finish(_limit("run_bytes", "Events that come too fast", limits.run_bytes))
+            return
+        if size > limits.agent_event_bytes:
+            self.finish(_limit("agent_event_bytes", f"An event of {size:,} bytes", limits.agent_event_bytes))
             return
         try:
             read = self._read(event)
         except SuzentError as error:
             self.finish(error)
             return
-        if read is not None:
-            self._events.append((read, size))
-            self._bytes += size
-            self._more.set()
+        if read is None:
+            return
+        self._bytes += size
+        if len(self._events) >= min(_MERGED_FROM, limits.agent_events_waiting // 2) and self._merged(read, size):
+            return
+        if len(self._events) >= limits.agent_events_waiting:
+            self.finish(_limit("agent_events_waiting", "Events that come too fast", limits.agent_events_waiting))
+            return
+        self._events.append((read, size))
+        self._more.set()
+
+    def _merged(self, event: Any, size: int) -> bool:
+        """Add text to the newest event that waits, where both are of one message: a burst of words is no flood."""
+        newest: Any
+        newest, before = self._events[-1]
+        if event.type != "TEXT_MESSAGE_CONTENT" or newest.type != "TEXT_MESSAGE_CONTENT":
+            return False
+        if newest.message_id != event.message_id or len(newest.delta) > _MERGED_CHARS:
+            return False
+        self._events[-1] = (newest.model_copy(update={"delta": newest.delta + event.delta}), before + size)
+        return True
 
     def finish(self, error: SuzentError | None = None) -> None:
         """Let the turn end, after what came before; the first word counts."""

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import base64
+import hashlib
+import hmac
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from .capabilities import CapabilitySchema
 from .rest import Body
+from .text import clean_text
+
+_PATTERN_CHARS = 128
+_PATTERNS = 64
+_TEN_YEARS = 10 * 365.25 * 24 * 3600
 
 
 class GrantRequest(Body):
@@ -68,13 +76,22 @@ class GrantListResponse(Body):
     count: int = 0
 
 
+def _plain(pattern: str) -> str:
+    if not pattern or clean_text(pattern, _PATTERN_CHARS) != pattern:
+        raise ValueError("give the name of a command, or a pattern such as camera.*")
+    return pattern
+
+
+Pattern = Annotated[str, Field(min_length=1, max_length=_PATTERN_CHARS), AfterValidator(_plain)]
+
+
 class GrantApproval(Body):
     """``POST /nodes/grants/{id}/approve``; an empty body is Suzent's and grants everything for good.
 
     Attributes
     ----------
     expires_in : float, optional
-        Seconds; None for never.
+        Seconds, at most ten years; None for never.
     covers : str
         ``both``, ``agent`` or ``devices``.
     commands : list of str
@@ -85,10 +102,10 @@ class GrantApproval(Body):
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
-    expires_in: float | None = None
+    expires_in: float | None = Field(None, gt=0, le=_TEN_YEARS, allow_inf_nan=False, strict=True)
     covers: Literal["both", "agent", "devices"] = "both"
-    commands: list[str] = Field(default_factory=list)
-    unattended_tools: bool = False
+    commands: list[Pattern] = Field(default_factory=list, max_length=_PATTERNS)
+    unattended_tools: bool = Field(False, strict=True)
 
 
 class UnauthorizedAttempt(Body):
@@ -207,11 +224,15 @@ class PeerReverseResponse(Body):
 
 
 class PeerOffer(Body):
-    """``POST /nodes/peer-offer``: a gateway that drives us gives us control of itself too."""
+    """``POST /nodes/peer-offer``: a gateway that drives us gives us control of itself too.
+
+    ``pin`` is the key that ``base_url`` shows, where no authority vouches for it.
+    """
 
     name: str = ""
     base_url: str
     token: str
+    pin: str = ""
 
 
 class DoneResponse(Body):
@@ -270,3 +291,27 @@ class GrantChangedResponse(Body):
 
     ok: bool = True
     removed: int = 0
+
+
+class ProofRequest(Body):
+    """``POST /channels/suzent/prove``: whoever holds a grant asks whether its issuer is reached at ``base_url``."""
+
+    device_id: str = Field(max_length=256)
+    nonce: str = Field(min_length=16, max_length=128)
+    base_url: str = Field(max_length=2048)
+
+
+class ProofResponse(Body):
+    """Its answer, which only the issuer can give; of the same form for grants that are none."""
+
+    proof: str
+
+
+def grant_proof(digest: bytes, nonce: str, base_url: str) -> str:
+    """Return HMAC-SHA256 (RFC 2104) over a nonce and an address, in base64, under the SHA-256 of a grant's token.
+
+    Both sides know the digest, and nobody learns the token from it. The address is part of it, and an issuer signs for
+    its own alone: another gateway could pass the question on otherwise, and the answer back.
+    """
+    text = f"{nonce}\n{base_url}".encode("utf-8", "surrogatepass")
+    return base64.b64encode(hmac.new(digest, text, hashlib.sha256).digest()).decode()

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..discovery import Discovery
     from ..gateway import Gateway
     from .joining import Joining
+    from .peering import Peering
     from .single.guest import Guest
     from .tls.port import TlsPort
 
@@ -135,8 +136,12 @@ class GatewayService:
     @property
     def running(self) -> bool:
         """Whether requests are answered, here or by the gateway whose guest we are."""
-        served = self._host is not None and self._host.gateway is not None
-        return (served or self._guest is not None) and not self._stopping
+        return (self.serving or self._guest is not None) and not self._stopping
+
+    @property
+    def serving(self) -> bool:
+        """Whether the gateway is here, and not one whose guest we are."""
+        return self._host is not None and self._host.gateway is not None
 
     @property
     def gateway(self) -> Gateway:
@@ -191,6 +196,12 @@ class GatewayService:
         """This gateway as a node of others."""
         assert self.host.joining is not None
         return self.host.joining
+
+    @property
+    def peering(self) -> Peering:
+        """The gateways this one drives, and those that drive it."""
+        assert self.host.peering is not None
+        return self.host.peering
 
     def settings_changed(self) -> None:
         """Follow a change of the settings."""

@@ -8,10 +8,10 @@ import threading
 from typing import Any
 
 import pytest
+from support.agent_turns import ADA, TURN, Answering, chosen
 from support.client import BareClient
 from support.gateways import ThreadedGateway
 from support.running import sync, until
-from support.turns import ADA, TURN, Answering, chosen
 
 from suzent_jupyter.gateway.principals import Authority, Principal
 from suzent_jupyter.protocol.errors import SuzentError
@@ -166,21 +166,27 @@ async def test_a_flood_and_a_huge_event_end_the_turn_and_not_the_memory(make_gat
         await register(client)
         hold = threading.Event()
 
-        async def slow() -> list[Any]:
-            seen = []
+        seen: list[Any] = []
+
+        async def slow() -> None:
             async for event in gateway.service.gateway.agents.choose(ADA).run(TURN):
                 seen.append(event)
                 await asyncio.to_thread(hold.wait, 10)
-            return seen
 
         running = asyncio.run_coroutine_threadsafe(slow(), gateway.loop)
         turn_id = (await client.recv("agent.turn"))["turn_id"]
-        await content(client, turn_id, *["x"] * 500)
+        await content(client, turn_id, *(f"{number} " for number in range(500)))
+        for number in range(60):
+            event = {"type": "STEP_STARTED", "stepName": f"{number}"}
+            await client.send(type="agent.event", turn_id=turn_id, event=event)
         await register(client)  # all of it was read
         hold.set()
         with pytest.raises(SuzentError, match="agent_events_waiting") as caught:
             await asyncio.wrap_future(running)
         assert caught.value.code == "turn_limit"
+        words = "".join(event.delta for event in seen if event.type == "TEXT_MESSAGE_CONTENT")
+        assert words == "".join(f"{number} " for number in range(500))  # merged, and none lost
+        assert len(seen) <= 51
         answering = Answering(gateway)
         turn_id = (await client.recv("agent.turn"))["turn_id"]
         await content(client, turn_id, "x" * 6000)

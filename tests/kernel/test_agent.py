@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import threading
@@ -11,9 +12,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from support.agent_turns import TURN, Answering, chosen
 from support.gateways import ThreadedGateway
-from support.turns import TURN, Answering, chosen
 from support.waiting import wait_for
 
 import suzent_jupyter as sz
@@ -263,6 +265,57 @@ def test_the_magics_gateway_is_used_and_followed(
     wait_for(lambda: chosen(gateway) == "no_agent")
     error = shell.fail("@sz.agent\ndef wrong(message, temperature): ...")
     assert "temperature" in str(error)
+
+
+def chat(gateway: ThreadedGateway, message: str) -> Iterator[dict[str, Any]]:
+    with httpx.stream(
+        "POST", f"{gateway.url}/chat", json={"message": message, "chat_id": "c"}, headers=gateway.headers, timeout=30
+    ) as answer:
+        assert answer.status_code == 200, answer.read()
+        for line in answer.iter_lines():
+            if line.startswith("data: "):
+                yield json.loads(line[6:])
+
+
+def test_a_chat_streams_from_the_notebook_and_stopping_it_reaches_the_function(
+    gateway: ThreadedGateway, gw: Gateway
+) -> None:
+    ended = threading.Event()
+
+    @agent(gateway=gw)
+    async def answer(message: str, history: list[Any]) -> AsyncIterator[Any]:
+        yield f"{message}\u2028 "
+        yield {"type": "CUSTOM", "name": "before", "value": len(history)}
+        if message == "wait":
+            try:
+                await asyncio.sleep(30)
+            finally:
+                ended.set()
+        if message == "fail":
+            raise ValueError("no way")
+        yield from_notebook
+
+    from_notebook = "from the notebook"
+    events = list(chat(gateway, "hello"))
+    assert [event["type"] for event in events] == [
+        "RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "CUSTOM",
+        "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED",
+    ]  # fmt: skip
+    assert events[2]["delta"] == "hello\u2028 " and events[4]["value"] == 0
+    *_, last = chat(gateway, "fail")
+    assert (last["type"], last["code"], last["message"]) == (
+        "RUN_ERROR",
+        "agent_failed",
+        "answer raised ValueError: no way",
+    )
+    seen = []
+    for event in chat(gateway, "wait"):
+        seen.append(event)
+        if event["type"] == "CUSTOM":
+            assert event["value"] >= 2
+            stopped = httpx.post(f"{gateway.url}/chat/stop", json={"chat_id": "c"}, headers=gateway.headers)
+            assert stopped.status_code == 200, stopped.text
+    assert ended.wait(10) and seen[-1]["type"] == "RUN_FINISHED"
 
 
 CELL = """

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.agent_turns import ADA, TURN, Answering, chosen
 from support.device import BareDevice
 from support.gateways import ThreadedGateway
 from support.running import until
-from support.turns import ADA, TURN, Answering, chosen
 
 from suzent_jupyter.node import CallCancelled, agent, capability, progress
 from suzent_jupyter.node.capability import registry
