@@ -17,6 +17,7 @@ from support.device import BareDevice
 from support.gateways import ThreadedGateway
 from support.running import until
 
+from suzent_jupyter.gateway.principals import Authority, Grant, Principal
 from suzent_jupyter.node import CallCancelled, agent, capability, progress
 from suzent_jupyter.node.capability import registry
 from suzent_jupyter.protocol.agents import Turn, TurnAttachment, TurnMessage
@@ -104,7 +105,7 @@ def test_it_fails_and_goes_on(gateway: ThreadedGateway, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["async", "generator", "progress"])
 def test_cancelling_reaches_the_function(gateway: ThreadedGateway, tmp_path: Path, form: str) -> None:
-    ended, going = [], threading.Event()
+    ended, going, begun = [], threading.Event(), threading.Event()
 
     async def asynchronous() -> AsyncIterator[str]:
         try:
@@ -124,6 +125,7 @@ def test_cancelling_reaches_the_function(gateway: ThreadedGateway, tmp_path: Pat
     def reporting() -> str:
         try:
             while True:
+                begun.set()
                 progress(0.5, "still at it")
                 going.wait(0.01)
         except CallCancelled:
@@ -137,7 +139,7 @@ def test_cancelling_reaches_the_function(gateway: ThreadedGateway, tmp_path: Pat
             answering = Answering(gateway)
             session = gateway.service.gateway.registry.by_id(str(host.node_id))
             assert session is not None
-            await until(lambda: session.calls and (form == "progress" or answering.text))
+            await until(lambda: session.calls and (begun.is_set() or answering.text))
             answering.cancel()
             await until(lambda: ended == [form])
             await until(lambda: not session.calls)
@@ -174,11 +176,14 @@ def test_only_an_approved_agent_that_is_not_paused_or_denied_is_asked(gateway: T
             async with joined(gateway, tmp_path / "one", capabilities=[look], agent=answer) as host:
                 assert host.pending_approval == ["agent.run"]
                 assert chosen(gateway) == "no_agent"
+                heard: list[str] = []
+                gateway.service.gateway.agents.appeared.append(lambda: heard.append(chosen_there(gateway)))
                 host.update([look])
                 await until(lambda: "agent.run" in host.pending_approval)  # still offered
                 [waiting] = (await http.get("/nodes/pending")).json()["pending"]
                 await gateway.approve(waiting["pairing_code"])
                 await until(lambda: chosen(gateway) == "Bench")
+                await until(lambda: "Bench" in heard)  # what waits for an agent looks again
                 status = f"/nodes/devices/{host.node_id}/status"
                 await http.post(status, json={"status": "paused"})
                 assert chosen(gateway) == "no_agent"
@@ -186,6 +191,29 @@ def test_only_an_approved_agent_that_is_not_paused_or_denied_is_asked(gateway: T
                 assert chosen(gateway) == "Bench"
                 await http.post("/nodes/config", json={"denied_commands": ["agent.*"]})
                 assert chosen(gateway) == "no_agent"
+
+    asyncio.run(main())
+
+
+def chosen_there(gateway: ThreadedGateway) -> str:
+    """As ``chosen``, on the gateway's own loop."""
+    agents = gateway.service.gateway.agents
+    return agents.choose(ADA).name if agents.available(ADA) else "no_agent"
+
+
+def test_a_grant_of_the_agent_alone_reaches_the_agent_of_a_device(gateway: ThreadedGateway, tmp_path: Path) -> None:
+    def answer() -> str:
+        return "here"
+
+    async def main() -> None:
+        async with gateway.http() as http, joined(gateway, tmp_path, agent=answer):
+            peer = Principal(Authority.AGENT, "ada", actor="token:x", grant=Grant(devices=False))
+            answering = Answering(gateway, TURN, peer)
+            await answering.end()
+            assert answering.text == "here"
+            [row] = [row for row in (await http.get("/audit")).json()["entries"] if row["command"] == "agent.run"]
+            assert row["actor"] == "token:x"
+            assert chosen(gateway, Principal(Authority.AGENT, "bob", grant=Grant())) == "no_agent"
 
     asyncio.run(main())
 
