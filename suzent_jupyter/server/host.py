@@ -117,6 +117,7 @@ class Host:
             await asyncio.to_thread(import_module, module)
         from ..discovery import Discovery
         from ..gateway.gateway import Gateway
+        from .contents import file_access
         from .joining import Joining
         from .own_address import OwnAddress
         from .tls.port import TlsPort, wants_tls
@@ -131,6 +132,7 @@ class Host:
             agent_model=config.agent_model,
             trusted_token=self._service.kernel_token.principal,
         )
+        self.gateway.files = file_access(config.contents, config.limits)
         self.joining = Joining(self.gateway, OwnAddress(self._ports, config.mount_url))
         loading = asyncio.ensure_future(self.gateway.start())
         if self.listener is not None:
