@@ -195,6 +195,22 @@ async def test_a_web_page_instead_of_an_answer(model_server: ModelServer) -> Non
 
 
 @sync
+async def test_redirects_are_not_followed(model_server: ModelServer) -> None:
+    answer = await told(f"moved;to={model_server.url}/chat/completions")
+    assert answer.error is not None and answer.error.code == "model_failed"
+    assert len(model_server.requests()) == 1
+
+
+@sync
+async def test_a_proxy_is_not_asked_for_a_server_on_this_machine(
+    model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    assert (await told("hello")).text == "Hello you."
+
+
+@sync
 async def test_nobody_there(model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://ada:hunter22@127.0.0.1:9/v1")
     answer = await told("hello", model_patience=0.1)

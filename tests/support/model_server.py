@@ -144,6 +144,10 @@ async def refuse(x: Exchange) -> None:
     await x.error(int(x.options["status"]), "No, key sk-abcdefghij1234567890 at http://ada:hunter22@host/ is bad.")
 
 
+async def moved(x: Exchange) -> None:
+    await x.error(307, "Over there.", Location=x.options["to"])
+
+
 async def malformed(x: Exchange) -> None:
     await x.start()
     await x.chunk({"role": "assistant", "content": "Half an "})
@@ -191,7 +195,8 @@ async def hang(x: Exchange) -> None:
 SCENARIOS: dict[str, Callable[[Exchange], Awaitable[None]]] = {
     scenario.__name__: scenario
     for scenario in (
-        hello, echo, tool, loop, huge, reasoning, busy, refuse, malformed, html, cut, unfinished, stream_error, hang,
+        hello, echo, tool, loop, huge, reasoning, busy, refuse, moved, malformed, html, cut, unfinished, stream_error,
+        hang,
     )
 }  # fmt: skip
 
@@ -218,7 +223,8 @@ async def serve(log: Path) -> None:
             nth = asked[body["model"]] = asked.get(body["model"], -1) + 1
             exchange = Exchange(writer, body, dict(option.split("=", 1) for option in options), nth)
             gone = asyncio.create_task(reader.read())
-            answering = asyncio.ensure_future(SCENARIOS[scenario](exchange))
+            work = SCENARIOS.get(scenario, lambda x: x.error(404, "No such model."))
+            answering = asyncio.ensure_future(work(exchange))
             await asyncio.wait({gone, answering}, return_when=asyncio.FIRST_COMPLETED)
             if not answering.done():
                 note(hung_up=body["model"])
