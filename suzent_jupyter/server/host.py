@@ -132,7 +132,7 @@ class Host:
             agent_model=config.agent_model,
             trusted_token=self._service.kernel_token.principal,
         )
-        self.gateway.files = file_access(config.contents, config.limits)
+        self.gateway.files = file_access(config.contents, config.limits, config.data_dir)
         self.joining = Joining(self.gateway, OwnAddress(self._ports, config.mount_url))
         loading = asyncio.ensure_future(self.gateway.start())
         if self.listener is not None:

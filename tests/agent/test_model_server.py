@@ -113,6 +113,14 @@ async def test_a_tool_call_and_its_result(model_server: ModelServer) -> None:
 
 
 @sync
+async def test_a_call_without_an_id_gets_one(model_server: ModelServer) -> None:
+    answer = await told(calling("list_nodes", {}, id=""), workbench=Workbench(nodes=Phone()))
+    assert answer.error is None
+    ids = {event.tool_call_id for event in answer.events if event.type.value.startswith("TOOL_CALL")}
+    assert len(ids) == 1 and ids != {""}
+
+
+@sync
 async def test_reasoning_comes_as_reasoning(model_server: ModelServer) -> None:
     answer = await told("reasoning")
     thought = [event.delta for event in answer.events if event.type.value == "REASONING_MESSAGE_CONTENT"]

@@ -74,7 +74,8 @@ class Exchange:
     async def call(self, name: str, arguments: str, usage: int = 10, text: str = "") -> None:
         await self.start()
         await self.chunk({"role": "assistant", "content": text or None})
-        call = {"index": 0, "id": f"call_{self.nth}", "type": "function", "function": {"name": name, "arguments": ""}}
+        known = self.options.get("id", f"call_{self.nth}")
+        call = {"index": 0, "id": known or None, "type": "function", "function": {"name": name, "arguments": ""}}
         await self.chunk({"tool_calls": [call]})
         for at in range(0, len(arguments), 1 + len(arguments) // 3):
             piece = arguments[at : at + 1 + len(arguments) // 3]
