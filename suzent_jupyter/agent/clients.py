@@ -6,6 +6,7 @@ Nothing here loads pydantic-ai before the first turn.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from ..protocol.limits import Limits
+
+log = logging.getLogger("suzent_jupyter")
 
 _OPENAI = ("openai", "openai-chat", "openai-responses")
 _OPENAI_HOST = "api.openai.com"
@@ -103,8 +106,11 @@ async def close_clients() -> None:
 
 
 async def _close(client: _Client) -> None:
-    if client.close is not None:
-        await client.close()
+    try:
+        if client.close is not None:
+            await client.close()
+    except Exception as error:  # the gateway stops, or goes on, all the same
+        log.warning("A model's connections did not close cleanly: %s", type(error).__name__)
 
 
 def _make(endpoint: Endpoint) -> _Client:

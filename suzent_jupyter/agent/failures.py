@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _CHARS = 300
 _USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
-_KEYS = re.compile(r"\b(?:sk|szt|pk|rk|key)[-_][A-Za-z0-9_*.-]{6,}|(?<=Bearer )\S+", re.IGNORECASE)
+_KEYS = re.compile(r"\b(?:sk|szt|pk|rk)[-_][A-Za-z0-9_*.-]{6,}|(?<=Bearer )\S+", re.IGNORECASE)
 _WHY = {
     400: "it does not accept the request",
     401: "it does not accept the key",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..agent.tools import FileAccess, Workbench
@@ -42,10 +43,15 @@ class _Nodes:
 
     def nodes(self) -> list[dict[str, Any]]:
         found = []
-        for session in self._gateway.registry.visible(self._principal):
+        visible = self._gateway.registry.visible(self._principal)
+        names = Counter(session.display_name.casefold() for session in visible)
+        for session in visible:
             capabilities = [_capability(each) for each in session.approved() if self._may_call(each.name)]
             if capabilities and session.device.status != "paused":
-                found.append(self._node(session, capabilities))
+                node = self._node(session, capabilities)
+                if names[session.display_name.casefold()] > 1:
+                    node["id"] = session.node_id  # the name alone would not do
+                found.append(node)
         return found
 
     async def invoke(self, node: str, command: str, params: dict[str, Any]) -> Any:
@@ -67,19 +73,12 @@ class _Nodes:
 
     def _node(self, session: NodeSession, capabilities: list[dict[str, Any]]) -> dict[str, Any]:
         limits = self._gateway.limits
-        node: dict[str, Any] = {
+        return {
             "name": clean_text(session.display_name, int(limits.name_chars)),
             "platform": clean_text(session.platform, 64),
             "description": clean_text(session.description, int(limits.description_chars)),
             "capabilities": capabilities,
         }
-        name = session.display_name.casefold()
-        twins = [
-            each for each in self._gateway.registry.visible(self._principal) if each.display_name.casefold() == name
-        ]
-        if len(twins) > 1:
-            node["id"] = session.node_id  # the name alone would not do
-        return node
 
 
 def _capability(capability: CapabilitySchema) -> dict[str, Any]:

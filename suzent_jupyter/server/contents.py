@@ -6,7 +6,7 @@ import asyncio
 import copy
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,15 +25,19 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _LIST_HINT = "List the directory to see what there is."
 
 
-def file_access(contents: Any, limits: Limits) -> FileAccess | None:
-    """Return the files of a contents manager, sync or async; None where there is no manager."""
-    return None if contents is None else _Files(contents, limits)
+def file_access(contents: Any, limits: Limits, *private: Path) -> FileAccess | None:
+    """Return the files of a contents manager, sync or async; None where there is no manager.
+
+    Directories in ``private``, and Jupyter's own, hold tokens: below the root they count as hidden.
+    """
+    return None if contents is None else _Files(contents, limits, private)
 
 
 class _Files:
-    def __init__(self, contents: Any, limits: Limits) -> None:
+    def __init__(self, contents: Any, limits: Limits, private: tuple[Path, ...]) -> None:
         self._contents = contents
         self._limits = limits
+        self._private = private
 
     async def list(self, path: str) -> list[dict[str, Any]]:
         path = await self._checked(path)
@@ -105,7 +109,17 @@ class _Files:
         """Tell whether a path, with its links followed, stays under the root and hits nothing hidden; uses the disk."""
         root = Path(os.path.realpath(Path(self._contents.root_dir).expanduser()))
         real = Path(os.path.realpath(root / path))
+        if any(real.is_relative_to(each) for each in self._private_below(root)):
+            return False
         return real.is_relative_to(root) and not any(part.startswith(".") for part in real.relative_to(root).parts)
+
+    def _private_below(self, root: Path) -> Iterator[Path]:
+        from jupyter_core.paths import jupyter_config_dir, jupyter_data_dir, jupyter_runtime_dir
+
+        for each in (*self._private, jupyter_config_dir(), jupyter_data_dir(), jupyter_runtime_dir()):
+            real = Path(os.path.realpath(each))
+            if real != root and real.is_relative_to(root):
+                yield real
 
     async def _get(self, path: str, **options: Any) -> dict[str, Any]:
         model: dict[str, Any] = await self._call("get", path, **options)

@@ -140,7 +140,7 @@ class Host:
             agent_model=config.agent_model,
             trusted_token=self._service.kernel_token.principal,
         )
-        self.gateway.files = file_access(config.contents, config.limits)
+        self.gateway.files = file_access(config.contents, config.limits, config.data_dir)
         own_address = OwnAddress(self._ports, config.mount_url)
         self.joining = Joining(self.gateway, own_address)
         self.peering = Peering(self.gateway, own_address, self._reached_at)

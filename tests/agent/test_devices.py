@@ -206,10 +206,8 @@ async def test_what_devices_and_files_say_is_data(
     async with BareDevice(gateway.node_url, name, capabilities, description=EVIL) as phone:
         await gateway.pair(phone)
         phone.answer(lambda command, params: EVIL)
-        cleaned = (
-            phone.hello["display_name"]
-            and ((await told(gateway, calling("list_nodes", {}))).results[0]["data"]["devices"][0]["name"])
-        )
+        listed = await told(gateway, calling("list_nodes", {}))
+        cleaned = listed.results[0]["data"]["devices"][0]["name"]
         assert "\x1b" not in cleaned and "\u202e" not in cleaned and "\n" not in cleaned
         await told(gateway, invoking(cleaned, "echo"), files=files)
         await told(gateway, calling("read_file", {"path": "evil.txt"}), files=files)

@@ -113,6 +113,14 @@ async def test_a_tool_call_and_its_result(model_server: ModelServer) -> None:
 
 
 @sync
+async def test_a_call_without_an_id_gets_one(model_server: ModelServer) -> None:
+    answer = await told(calling("list_nodes", {}, id=""), workbench=Workbench(nodes=Phone()))
+    assert answer.error is None
+    ids = {event.tool_call_id for event in answer.events if event.type.value.startswith("TOOL_CALL")}
+    assert len(ids) == 1 and ids != {""}
+
+
+@sync
 async def test_reasoning_comes_as_reasoning(model_server: ModelServer) -> None:
     answer = await told("reasoning")
     thought = [event.delta for event in answer.events if event.type.value == "REASONING_MESSAGE_CONTENT"]
@@ -192,6 +200,22 @@ async def test_a_broken_stream_keeps_what_came(model_server: ModelServer, model:
 async def test_a_web_page_instead_of_an_answer(model_server: ModelServer) -> None:
     answer = await told("html")
     assert answer.error is not None and answer.error.code == "model_failed"
+
+
+@sync
+async def test_redirects_are_not_followed(model_server: ModelServer) -> None:
+    answer = await told(f"moved;to={model_server.url}/chat/completions")
+    assert answer.error is not None and answer.error.code == "model_failed"
+    assert len(model_server.requests()) == 1
+
+
+@sync
+async def test_a_proxy_is_not_asked_for_a_server_on_this_machine(
+    model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    assert (await told("hello")).text == "Hello you."
 
 
 @sync

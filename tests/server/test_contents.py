@@ -205,6 +205,29 @@ async def test_a_sync_manager_waits_for_the_disk_in_a_thread_and_tells_its_event
     assert here not in read_in and set(told_in) == {here}
 
 
+@sync
+async def test_directories_that_hold_tokens_do_not_exist(
+    manager: Any, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, variable in [
+        ("run", "JUPYTER_RUNTIME_DIR"),
+        ("data", "JUPYTER_DATA_DIR"),
+        ("conf", "JUPYTER_CONFIG_DIR"),
+    ]:
+        monkeypatch.setenv(variable, str(root / name))
+    for name in ("run", "data", "conf", "gateway"):
+        (root / name).mkdir()
+        (root / name / "suzent.json").write_text(SECRET)
+    access = file_access(manager, Limits(), root / "gateway")
+    assert access is not None
+    assert not {entry["name"] for entry in await access.list("")} & {"run", "data", "conf", "gateway"}
+    for name in ("run", "data", "conf", "gateway"):
+        assert (await refused(access.list(name))).code == "file_unknown"
+        assert (await refused(access.read(f"{name}/suzent.json", 0, 100))).code == "file_unknown"
+        assert (await refused(access.write(f"{name}/new.json", "x"))).code == "file_unknown"
+    assert (await access.read("notes.txt", 0, 100))["size"] == 13
+
+
 def test_alone_there_are_no_files() -> None:
     assert file_access(None, Limits()) is None
 

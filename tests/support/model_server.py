@@ -74,7 +74,8 @@ class Exchange:
     async def call(self, name: str, arguments: str, usage: int = 10, text: str = "") -> None:
         await self.start()
         await self.chunk({"role": "assistant", "content": text or None})
-        call = {"index": 0, "id": f"call_{self.nth}", "type": "function", "function": {"name": name, "arguments": ""}}
+        known = self.options.get("id", f"call_{self.nth}")
+        call = {"index": 0, "id": known or None, "type": "function", "function": {"name": name, "arguments": ""}}
         await self.chunk({"tool_calls": [call]})
         for at in range(0, len(arguments), 1 + len(arguments) // 3):
             piece = arguments[at : at + 1 + len(arguments) // 3]
@@ -144,6 +145,10 @@ async def refuse(x: Exchange) -> None:
     await x.error(int(x.options["status"]), "No, key sk-abcdefghij1234567890 at http://ada:hunter22@host/ is bad.")
 
 
+async def moved(x: Exchange) -> None:
+    await x.error(307, "Over there.", Location=x.options["to"])
+
+
 async def malformed(x: Exchange) -> None:
     await x.start()
     await x.chunk({"role": "assistant", "content": "Half an "})
@@ -191,7 +196,8 @@ async def hang(x: Exchange) -> None:
 SCENARIOS: dict[str, Callable[[Exchange], Awaitable[None]]] = {
     scenario.__name__: scenario
     for scenario in (
-        hello, echo, tool, loop, huge, reasoning, busy, refuse, malformed, html, cut, unfinished, stream_error, hang,
+        hello, echo, tool, loop, huge, reasoning, busy, refuse, moved, malformed, html, cut, unfinished, stream_error,
+        hang,
     )
 }  # fmt: skip
 
@@ -218,7 +224,8 @@ async def serve(log: Path) -> None:
             nth = asked[body["model"]] = asked.get(body["model"], -1) + 1
             exchange = Exchange(writer, body, dict(option.split("=", 1) for option in options), nth)
             gone = asyncio.create_task(reader.read())
-            answering = asyncio.ensure_future(SCENARIOS[scenario](exchange))
+            work = SCENARIOS.get(scenario, lambda x: x.error(404, "No such model."))
+            answering = asyncio.ensure_future(work(exchange))
             await asyncio.wait({gone, answering}, return_when=asyncio.FIRST_COMPLETED)
             if not answering.done():
                 note(hung_up=body["model"])

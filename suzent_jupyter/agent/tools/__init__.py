@@ -10,7 +10,10 @@ class NodeAccess(Protocol):
     """The devices, as far as the caller of the turn may use them."""
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Return ``{name, platform, description, capabilities: [{name, description, parameters}]}`` for each."""
+        """Return ``{name, platform, description, capabilities: [{name, description, parameters}]}`` for each.
+
+        Where a name is not the only one, ``id`` tells its device apart.
+        """
 
     async def invoke(self, node: str, command: str, params: dict[str, Any]) -> Any:
         """Call a command and return its result; cancelling the task cancels the call.
