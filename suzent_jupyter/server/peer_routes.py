@@ -41,7 +41,7 @@ async def control_status(request: Request) -> ControlResponse:
 async def list_peers(request: Request) -> PeerListResponse:
     """List the peers, with how they are right now; `refresh=1` asks each of them anew."""
     refresh = request.query.get("refresh", "") in ("1", "true")
-    return await request.service.peering.list(request.principal, refresh=refresh)
+    return await request.service.peering.look(request.principal, refresh=refresh)
 
 
 async def peer_capabilities(request: Request) -> PeerCapabilitiesResponse:

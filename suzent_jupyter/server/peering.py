@@ -23,6 +23,7 @@ from .control_requests import ControlRequests, Waiting
 from .own_address import OwnAddress
 from .peer_hints import Hints
 from .peer_status import PeerStatuses, Status
+from .peer_view import inbound_info, is_grant, is_near, is_of, is_same_holder, peer_info
 from .reached_at import OwnUrl
 
 if TYPE_CHECKING:
@@ -57,9 +58,7 @@ class Peering:
         Returns where the peer at a URL reaches this gateway; an empty URL if nowhere.
     """
 
-    def __init__(
-        self, gateway: Gateway, own_address: OwnAddress, own_url: Callable[[str], Awaitable[OwnUrl]]
-    ) -> None:
+    def __init__(self, gateway: Gateway, own_address: OwnAddress, own_url: Callable[[str], Awaitable[OwnUrl]]) -> None:
         self._gateway = gateway
         self._own_address = own_address
         self._own_url = own_url
@@ -270,15 +269,15 @@ class Peering:
     def listing(self, principal: Principal) -> list[PeerInfo]:
         """Return the peers of the caller's account with what is known of them, both directions side by side."""
         account = principal.account
-        inbound = [device for device in self._gateway.devices if _is_grant(device, account)]
+        inbound = [device for device in self._gateway.devices if is_grant(device, account)]
         listed = []
         for peer in self._of(account):
-            theirs = [device for device in inbound if _is_of(device, peer)]
+            theirs = [device for device in inbound if is_of(device, peer)]
             inbound = [device for device in inbound if device not in theirs]
-            listed.append(self._info(peer, theirs))
-        return listed + [_inbound_info(device) for device in inbound]
+            listed.append(peer_info(peer, theirs, self._statuses.of(peer.peer_id)))
+        return listed + [inbound_info(device) for device in inbound]
 
-    async def list(self, principal: Principal, *, refresh: bool) -> PeerListResponse:
+    async def look(self, principal: Principal, *, refresh: bool) -> PeerListResponse:
         """Return the same, after asking those peers whose status is old; ``refresh``: all of them."""
         await self._loaded.wait()
         await self._statuses.refresh(self._of(principal.account), force=refresh)
@@ -428,12 +427,13 @@ class Peering:
             if device is None:
                 await self.peer(principal, reference)  # says which there are
                 raise AssertionError
-            name, theirs = device.display_name, [
-                each for each in self._gateway.devices if _is_grant(each, account) and _is_same_holder(each, device)
-            ]
+            name, theirs = (
+                device.display_name,
+                [each for each in self._gateway.devices if is_grant(each, account) and is_same_holder(each, device)],
+            )
         else:
             name = peer.name
-            theirs = [each for each in self._gateway.devices if _is_grant(each, account) and _is_near(each, peer)]
+            theirs = [each for each in self._gateway.devices if is_grant(each, account) and is_near(each, peer)]
         for each in theirs:
             if self._gateway.devices.by_id(each.device_id) is not None:
                 await self._gateway.revoke(principal, each.device_id)
@@ -515,9 +515,7 @@ class Peering:
         pin = await self._pin_of(peer.base_url) if base_url.startswith("https:") else None
         from ..peers.remote import RemoteGateway
 
-        remote = RemoteGateway(
-            await self.http(), self._gateway.limits, base_url, pin=pin, only_hosts=hosts
-        )
+        remote = RemoteGateway(await self.http(), self._gateway.limits, base_url, pin=pin, only_hosts=hosts)
         if not await remote.proves(peer.own_device_id, token_digest(token)):
             return False
         current = self._peers.get(peer.peer_id)
@@ -571,7 +569,7 @@ class Peering:
         for peer in self._of(device.account):
             if how == "revoked" and peer.reverse_device_id == device.device_id:
                 self._in_background(self._clear_reverse(peer))
-            if _is_of(device, peer):
+            if is_of(device, peer):
                 self._tell("changed", peer)
         if how == "revoked" and device.callback_url:
             self._in_background(self._say_changed(device))
@@ -621,7 +619,7 @@ class Peering:
         named = {
             device.callback_url.rstrip("/")
             for device in self._gateway.devices
-            if _is_grant(device, peer.account) and _is_of(device, peer) and device.callback_url
+            if is_grant(device, peer.account) and is_of(device, peer) and device.callback_url
         }
         for base_url in named - {peer.base_url}:
             if await self._follow(peer, base_url, [urlsplit(base_url).hostname or ""]):
@@ -669,7 +667,7 @@ class Peering:
         return None
 
     def _inbound_device(self, account: str, reference: str) -> Device | None:
-        devices = [device for device in self._gateway.devices if _is_grant(device, account)]
+        devices = [device for device in self._gateway.devices if is_grant(device, account)]
         wanted, folded = reference.strip(), reference.strip().casefold()
         for matching in (
             [device for device in devices if device.device_id == wanted],
@@ -710,29 +708,10 @@ class Peering:
             self.refused_by(peer, error)
             raise
 
-    def _info(self, peer: KeptPeer, theirs: list[Device]) -> PeerInfo:
-        seen = self._statuses.of(peer.peer_id)
-        info = PeerInfo(
-            peer_id=peer.peer_id,
-            name=peer.name,
-            base_url=peer.base_url,
-            mode=peer.mode,
-            node_identity=peer.node_identity,
-            reverse_enabled=any(device.device_id == peer.reverse_device_id for device in theirs),
-            added_at=peer.added_at,
-        )
-        if seen is not None:
-            info.online = seen.status != "offline"
-            info.outbound_status, info.checked_at = seen.status, seen.checked_at
-        elif peer.revoked:
-            info.outbound_status = "revoked"
-        best = next((each for each in theirs if each.status == "active" and not each.expired), next(iter(theirs), None))
-        return info if best is None else _with_inbound(info, best)
-
     def _tell(self, kind: str, peer: KeptPeer) -> None:
         def item() -> dict[str, Any]:
-            theirs = [each for each in self._gateway.devices if _is_grant(each, peer.account) and _is_of(each, peer)]
-            return self._info(peer, theirs).model_dump()
+            theirs = [each for each in self._gateway.devices if is_grant(each, peer.account) and is_of(each, peer)]
+            return peer_info(peer, theirs, self._statuses.of(peer.peer_id)).model_dump()
 
         self._gateway.changes.publish("peers", kind, item, lambda principal: principal.account == peer.account)
 
@@ -764,51 +743,3 @@ def _address(text: str) -> PeerAddress:
 
 def _shown(reference: str) -> str:
     return f"'{clean_text(reference, 64)}'"
-
-
-def _is_grant(device: Device, account: str) -> bool:
-    return device.scope == "agent" and device.account == account
-
-
-def _is_of(device: Device, peer: KeptPeer) -> bool:
-    """Tell whether a grant was given to a peer: by identity, else by address, never by name."""
-    if device.device_id == peer.reverse_device_id:
-        return True
-    if device.node_identity and peer.node_identity:
-        return device.node_identity == peer.node_identity
-    return bool(device.callback_url) and device.callback_url.rstrip("/") == peer.base_url
-
-
-def _is_near(device: Device, peer: KeptPeer) -> bool:
-    """Tell the same more broadly, for severing: nothing may stay that could be the peer's."""
-    return _is_of(device, peer) or bool(device.callback_url) and device.callback_url.rstrip("/") == peer.base_url
-
-
-def _is_same_holder(device: Device, other: Device) -> bool:
-    if device.device_id == other.device_id:
-        return True
-    if device.node_identity and other.node_identity:
-        return device.node_identity == other.node_identity
-    return bool(device.callback_url) and device.callback_url == other.callback_url
-
-
-def _inbound_info(device: Device) -> PeerInfo:
-    info = PeerInfo(
-        peer_id=device.device_id,
-        name=device.display_name,
-        base_url=device.callback_url,
-        mode="off",
-        node_identity=device.node_identity,
-        added_at=device.approved_at,
-    )
-    return _with_inbound(info, device)
-
-
-def _with_inbound(info: PeerInfo, device: Device) -> PeerInfo:
-    info.inbound = "expired" if device.expired else "paused" if device.status == "paused" else "active"
-    info.inbound_device_id = device.device_id
-    info.inbound_count = device.trigger_count
-    info.inbound_last = device.last_triggered_at
-    info.inbound_expires_at = device.expires_at
-    info.inbound_covers = device.covers
-    return info
