@@ -7,10 +7,12 @@ import base64
 import binascii
 import contextlib
 import re
+import time
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from ..gateway.audit import Row
 from ..gateway.peer_files import PeerFile, PeerFiles, file_unknown
 from ..protocol.chat import ChatStopRequest, StopResponse
 from ..protocol.errors import SuzentError
@@ -79,6 +81,7 @@ async def _answer(
     last_event_id: str,
 ) -> AsyncGenerator[bytes]:
     offers: list[PeerFile] = []
+    begun, outcome = time.monotonic(), "left"
     try:
         http, token = await peering.http(), await peering.token(peer)
         from ..peers.trigger import trigger_events
@@ -96,14 +99,21 @@ async def _answer(
         )
         async with contextlib.aclosing(events):
             async for event in events:
+                if event.data["type"] in ("RUN_FINISHED", "RUN_ERROR"):
+                    outcome = str(event.data.get("code", "ok"))
                 yield event_bytes(event.data, event.id)
     except SuzentError as error:
+        outcome = error.code
         peering.refused_by(peer, error)
         failed = run_error(error.code, error.message)
         yield event_bytes({**failed, "hint": error.hint} if error.hint else failed)
     finally:
         for offer in offers:
             gateway.peer_files.withdraw(offer)
+        row = Row(principal.account, principal.actor, "peer.trigger", node=peer.name, outcome=outcome)
+        row.duration_ms = round((time.monotonic() - begun) * 1000, 1)
+        row.detail = {"peer_id": peer.peer_id, "files": [offer.name for offer in offers]}
+        gateway.audit.record(row)
 
 
 async def stop_peer(request: Request) -> StopResponse:
@@ -128,7 +138,7 @@ async def serve_file(request: Request) -> Stream:
     """
     await request.gateway.ready.wait()
     files = request.gateway.peer_files
-    offer = await _offer(request, files)
+    offer, actor = await _offer(request, files)
     files.begin_download(offer)
     try:
         file = await asyncio.to_thread(offer.file.open)
@@ -136,10 +146,14 @@ async def serve_file(request: Request) -> Stream:
         files.withdraw(offer)
         raise file_unknown() from None
     size = offer.file.size
+    row = Row(offer.account, actor, "file.serve", node_id=offer.device_id)
+    row.detail = {"name": offer.name, "size": size, "remote": request.remote}
+    request.gateway.audit.record(row)
     return Stream(DiskPieces(file, size), offer.media_type, _headers(offer.name, size))
 
 
-async def _offer(request: Request, files: PeerFiles) -> PeerFile:
+async def _offer(request: Request, files: PeerFiles) -> tuple[PeerFile, str]:
+    """Return what is asked for, and how the audit trail names who asks."""
     sender = request.sender
     token = _bearer(request)
     if sender is None or not token:
@@ -148,7 +162,7 @@ async def _offer(request: Request, files: PeerFiles) -> PeerFile:
     offer = files.of_token(file_id, token)
     if offer is not None:
         sender.take_note()
-        return offer
+        return offer, "transfer"
     try:
         principal = await sender.principal_of(token)
     except SuzentError as error:
@@ -158,7 +172,7 @@ async def _offer(request: Request, files: PeerFiles) -> PeerFile:
     offer = files.of_principal(file_id, principal)
     if offer is None:
         raise file_unknown()
-    return offer
+    return offer, principal.actor
 
 
 def _bearer(request: Request) -> str:

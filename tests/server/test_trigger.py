@@ -19,7 +19,7 @@ from support.given import playing_suzent
 from support.raw_server import CHUNKED_HEAD, STREAM_HEAD, RawServer, chunk, whole
 from support.running import sync, until
 from support.turns import Gate, Reader, Scripted, echo, kinds, register, say, text_of
-from support.two import Link, control, peers, post
+from support.two import Link, control, get, peers, post
 
 from suzent_jupyter.protocol.agents import Turn
 from suzent_jupyter.protocol.sse import EventReader
@@ -176,6 +176,11 @@ async def test_files_go_along_and_are_gone_afterwards(pair: Pair, tmp_path: Path
     ]
     assert len(link.controller.service.gateway.peer_files) == 0
     await until(lambda: not any(each.path.parent.exists() for each in attached))
+    audit = (await get(link.controller, "/audit"))["entries"]
+    shown = {row["action"]: row for row in audit}
+    assert shown["peer.trigger"]["outcome"] == "ok"
+    assert shown["peer.trigger"]["detail"] == {"peer_id": link.peer_id, "files": [each.name for each in attached]}
+    assert [row["actor"] for row in audit if row["action"] == "file.serve"] == ["transfer"] * 2
 
 
 @sync
