@@ -153,7 +153,7 @@ class Gateway:
         self.departures.append(self.peer_files.departed)
         self.grants = Grants(self)
         self.unauthorized = Unauthorized(limits)
-        self._usage = Usage(self.store, lambda device: self._tell_device("changed", device))
+        self._usage = Usage(self.store, self._used)
         self._expiry = Expiry(self.devices, self._expired)
         self._as_started: dict[str, Any] = {}
         self._loop = asyncio.get_running_loop()
@@ -494,6 +494,10 @@ class Gateway:
         if device is not None:
             self._usage.note(device)
 
+    def _used(self, device: Device) -> None:
+        if self.devices.by_id(device.device_id) is device:
+            self._tell_device("changed", device)
+
     def _expired(self, device: Device) -> None:
         """End what a token has under way whose time is over."""
         self._depart(device, "revoked")
@@ -680,7 +684,11 @@ class Gateway:
                 if new is not None:
                     self.devices.put(new)
                     self._tell_device("added", new)
-            elif any(getattr(new, name) != getattr(old, name) for name in _FOLLOWED):
+                continue
+            if new.trigger_count > old.trigger_count:
+                old.trigger_count, old.last_triggered_at = new.trigger_count, new.last_triggered_at
+                self._tell_device("changed", old)
+            if any(getattr(new, name) != getattr(old, name) for name in _FOLLOWED):
                 newly_paused = new.status == "paused" != old.status
                 for name in _FOLLOWED:
                     setattr(old, name, getattr(new, name))

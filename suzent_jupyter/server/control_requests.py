@@ -6,9 +6,9 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import SuzentError
 from ..protocol.peers import ControlResponse
@@ -83,7 +83,7 @@ class ControlRequests:
         self,
         ttl: float,
         take: Callable[[Waiting, Decision], Awaitable[KeptPeer]],
-        run: Callable[[Awaitable[None]], None],
+        run: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self._ttl = ttl
         self._take = take
