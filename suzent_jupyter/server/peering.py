@@ -165,7 +165,9 @@ class Peering:
 
     async def control_status(self, principal: Principal, request_id: str, base_url: str, name: str) -> ControlResponse:
         """Tell how a request stands; ``expired`` for one that is not known, as after a restart."""
-        waiting = self._requests.find(principal.account, request_id)
+        await self._book.http()
+        address = base_address(base_url).base_url if base_url else ""
+        waiting = self._requests.find(principal.account, request_id, address)
         if waiting is None:
             return ControlResponse(status="expired", request_id=request_id, base_url=base_url or None)
         if name and not waiting.name:

@@ -87,7 +87,7 @@ async def test_a_denied_request_and_an_unknown_one(one: ThreadedGateway, other: 
     await post(other, f"/nodes/grants/{asked['request_id']}/deny")
     query = f"/nodes/control-status?request_id={asked['request_id']}&base_url={other.url}&name=Lab"
     assert (await get(one, query))["status"] == "denied"
-    assert (await get(one, "/nodes/control-status?request_id=gone&base_url=x"))["status"] == "expired"
+    assert (await get(one, "/nodes/control-status?request_id=gone&base_url=x:1"))["status"] == "expired"
     assert await peers(one) == []
 
 
