@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 _IN_MEMORY = 500  # what subscribers start from
+_READ_CHARS = 4_000_000  # of one conversation at once: an answer may be long, and there are many
 
 #: Done in the same transaction as a message is written.
 Also = Callable[["sa.Connection"], None]
@@ -282,8 +284,15 @@ def _messages(connection: sa.Connection, account: str, conversation_id: str, lim
 
     table = schema.messages
     query = sa.select(table).where(table.c.account == account, table.c.conversation_id == conversation_id)
-    rows = connection.execute(query.order_by(table.c.id.desc()).limit(limit)).mappings().all()
-    return [MessageInfo.model_validate(dict(row)) for row in reversed(rows)]
+    found: list[MessageInfo] = []
+    left = _READ_CHARS
+    with contextlib.closing(connection.execute(query.order_by(table.c.id.desc()).limit(limit))) as rows:
+        for row in rows.mappings():
+            left -= len(row["content"])
+            if found and left < 0:
+                break
+            found.append(MessageInfo.model_validate(dict(row)))
+    return found[::-1]
 
 
 def _read(connection: sa.Connection, account: str, conversation_id: str) -> ConversationInfo:

@@ -252,6 +252,7 @@ class Gateway:
         self._tell_node("added" if old is None else "changed", session)
         self._tell_device("changed", session.device)
         self._note(session, "connect")
+        self.agents.tell()  # its program may be one
 
     def session_closed(self, session: NodeSession) -> None:
         """Take note that a node's socket is gone. A newer session of the same device stays untouched."""

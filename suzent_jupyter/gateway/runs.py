@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from ..protocol.errors import ERRORS, SuzentError
 from ..protocol.text import clean_text
 from ..protocol.wire import Raw
 from . import model_agents, namespaces
+from .audit import Row
 from .clock import now_text
 from .conversations import Also, NewTurn
 from .coverage import require_agent
@@ -115,6 +117,7 @@ class Run:
         self.over = False
         self.end: End | None = None
         self.started_at = now_text()
+        self.started = time.monotonic()
         self.finished_at = ""
         self.answer: Answer | None = None
         self.ending: asyncio.Future[End] = asyncio.get_running_loop().create_future()
@@ -414,12 +417,28 @@ class Runs:
         run.end, run.over, run.finished_at = end, True, now_text()
         run.wake()
         self._tell(run, "changed")
+        self._note(run, end)
         self._finished.append(run)
         asyncio.get_running_loop().call_later(self._limits.run_kept, self._forget, run)
         kept = sum(each.bytes for each in self._finished)
         while kept > _KEPT_TURNS_BYTES * self._limits.run_bytes:
             kept -= self._finished[0].bytes
             self._forget(self._finished[0])
+
+    def _note(self, run: Run, end: End) -> None:
+        peer = run.caller.kind == "peer"
+        self._gateway.audit.record(
+            Row(
+                run.account,
+                run.principal.actor,
+                "turn",
+                node_id=run.caller.device_id,
+                node=run.caller.name if peer else "",
+                outcome="ok" if end.status == "done" else end.outcome,
+                duration_ms=(time.monotonic() - run.started) * 1000,
+                detail={"conversation": run.conversation_id, "run_id": run.run_id, "agent": run.agent},
+            )
+        )
 
     def _forget(self, run: Run) -> None:
         if self._runs.pop(run.run_id, None) is not None:

@@ -111,7 +111,7 @@ def _check(items: list[InboundAttachment], count: int, most: int) -> None:
             path = urlsplit(item.url).path
         except ValueError:
             path = ""
-        if path != f"/nodes/peer-files/{item.id}":
+        if path != f"/nodes/peer-files/{item.id}" or "?" in item.url or "#" in item.url:
             raise _refused(name, "is not offered where gateways offer files: /nodes/peer-files/ and its id")
 
 

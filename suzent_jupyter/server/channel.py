@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from ..gateway.coverage import require_agent
-from ..gateway.namespaces import conversation_of
+from ..gateway.namespaces import conversation_of, own_conversation
 from ..gateway.runs import Prompt
 from ..protocol.chat import (
     ChatRequest,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..gateway.runs import Run
 
 _EVENT_ID = re.compile(r"([A-Za-z0-9_-]{1,64}):(\d{1,9})")
+_TOGETHER_BYTES = 32 * 1024  # a write costs more than an event
 _SHOWN_CHARS = 20_000  # of one message, to a peer
 
 
@@ -72,10 +73,12 @@ async def inbox(request: Request) -> Answer:
 
 
 async def session(request: Request) -> SessionResponse:
-    """Show a peer its own conversation."""
-    gateway = request.gateway
+    """Show a peer its own conversation; `chat_id` names another of its own. A user has none without naming it."""
+    gateway, chat_id = request.gateway, request.query.get("chat_id")
     require_agent(request.principal)
-    conversation_id = conversation_of(request.principal, request.query.get("chat_id"), fresh=False)
+    if not chat_id and own_conversation(request.principal) is None:
+        return SessionResponse(agent_id="", status="idle")
+    conversation_id = conversation_of(request.principal, chat_id, fresh=False)
     try:
         kept = await gateway.conversations.get(
             request.principal, conversation_id, int(gateway.limits.transcript_messages)
@@ -182,7 +185,12 @@ def _stream(request: Request, run: Run, seen: int) -> Stream:
 
 
 async def _pieces(run: Run, seen: int) -> AsyncIterator[bytes]:
+    """Each event is written at once and by itself; a reader that lags gets what waits for it together."""
     prefix = b"id: %s:" % run.run_id.encode()
     while await run.more(seen):
-        yield b"%s%d\ndata: %s\n\n" % (prefix, seen, run.events[seen])
-        seen += 1
+        parts, size = [], 0
+        while seen < len(run.events) and size < _TOGETHER_BYTES:
+            parts.append(b"%s%d\ndata: %s\n\n" % (prefix, seen, run.events[seen]))
+            size += len(parts[-1])
+            seen += 1
+        yield b"".join(parts)

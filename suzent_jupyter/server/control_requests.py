@@ -6,9 +6,9 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import SuzentError
 from ..protocol.peers import ControlResponse
@@ -83,18 +83,19 @@ class ControlRequests:
         self,
         ttl: float,
         take: Callable[[Waiting, Decision], Awaitable[KeptPeer]],
-        run: Callable[[Awaitable[None]], None],
+        run: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self._ttl = ttl
         self._take = take
         self._run = run
-        self._requests: OrderedDict[tuple[str, str], Waiting] = OrderedDict()
+        # Ids are chosen by the other side: two gateways may choose the same.
+        self._requests: OrderedDict[tuple[str, str, str], Waiting] = OrderedDict()
 
     def add(self, waiting: Waiting) -> None:
         """Wait for the answer to a request that was just made."""
         account = waiting.principal.account
         waiting.until = time.monotonic() + self._ttl
-        self._requests[account, waiting.request_id] = waiting
+        self._requests[account, waiting.base_url, waiting.request_id] = waiting
         decided = [key for key, each in self._requests.items() if each.status != "pending"]
         for key in decided[: max(0, len(self._requests) - _REMEMBERED)]:
             del self._requests[key]
@@ -102,11 +103,14 @@ class ControlRequests:
 
     def open(self, account: str) -> list[Waiting]:
         """Return those that wait."""
-        return [each for (owner, _), each in self._requests.items() if owner == account and each.status == "pending"]
+        return [each for key, each in self._requests.items() if key[0] == account and each.status == "pending"]
 
-    def find(self, account: str, request_id: str) -> Waiting | None:
-        """Return one, also one that was decided."""
-        return self._requests.get((account, request_id))
+    def find(self, account: str, request_id: str, base_url: str = "") -> Waiting | None:
+        """Return one, also one that was decided; without an address the newest of that id."""
+        if base_url:
+            return self._requests.get((account, base_url, request_id))
+        newest = reversed(self._requests.items())
+        return next((each for key, each in newest if (key[0], key[2]) == (account, request_id)), None)
 
     async def look(self, waiting: Waiting) -> None:
         """Ask the other side now.

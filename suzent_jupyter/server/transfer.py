@@ -7,12 +7,14 @@ import base64
 import binascii
 import contextlib
 import re
+import time
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from ..gateway.audit import Row
 from ..gateway.peer_files import PeerFile, PeerFiles, file_unknown
-from ..protocol.chat import StopResponse
+from ..protocol.chat import ChatStopRequest, StopResponse
 from ..protocol.errors import SuzentError
 from ..protocol.files import attachment_header, named_in, safe_media_type
 from ..protocol.peers import TriggerRequest
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from ..gateway.peers import KeptPeer
     from .peering import Peering
 
+_EVENT_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _FILE_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
@@ -43,12 +46,14 @@ async def trigger(request: Request) -> Stream:
         raise SuzentError("invalid_request", "`prompt` must not be empty.")
     if len(prompt) > limits.prompt_chars:
         raise SuzentError("invalid_request", f"`prompt` may have {int(limits.prompt_chars):,} characters at most.")
-    files = await look_at(request.gateway, request.principal, wanted.attachments)
+    last = request.headers.get("Last-Event-ID", "").strip()
+    if last and not _EVENT_ID.fullmatch(last):  # another turn is not what such a caller wants
+        raise SuzentError("invalid_request", "`Last-Event-ID` must be the id of an event, such as 3f2a:7.")
+    files = await look_at(request.gateway, request.principal, [] if last else wanted.attachments)
     base_url = await _own_url(peering, peer) if files else ""
     body: dict[str, object] = {"content": prompt}
     if wanted.chat_id:
         body["chat_id"] = wanted.chat_id
-    last = request.headers.get("Last-Event-ID", "")
     pieces = _answer(request.gateway, request.principal, peering, peer, body, files, base_url, last)
     return Stream(pieces, heartbeat=limits.heartbeat)
 
@@ -76,6 +81,7 @@ async def _answer(
     last_event_id: str,
 ) -> AsyncGenerator[bytes]:
     offers: list[PeerFile] = []
+    begun, outcome = time.monotonic(), "left"
     try:
         http, token = await peering.http(), await peering.token(peer)
         from ..peers.trigger import trigger_events
@@ -93,25 +99,33 @@ async def _answer(
         )
         async with contextlib.aclosing(events):
             async for event in events:
+                if event.data["type"] in ("RUN_FINISHED", "RUN_ERROR"):
+                    outcome = str(event.data.get("code", "ok"))
                 yield event_bytes(event.data, event.id)
     except SuzentError as error:
+        outcome = error.code
         peering.refused_by(peer, error)
         failed = run_error(error.code, error.message)
         yield event_bytes({**failed, "hint": error.hint} if error.hint else failed)
     finally:
         for offer in offers:
             gateway.peer_files.withdraw(offer)
+        row = Row(principal.account, principal.actor, "peer.trigger", node=peer.name, outcome=outcome)
+        row.duration_ms = round((time.monotonic() - begun) * 1000, 1)
+        row.detail = {"peer_id": peer.peer_id, "files": [offer.name for offer in offers]}
+        gateway.audit.record(row)
 
 
 async def stop_peer(request: Request) -> StopResponse:
-    """Stop our turn on a peer."""
+    """Stop our turn on a peer; `chat_id` names one other than that of its usual conversation."""
     peering = request.service.peering
+    chat_id = request.model(ChatStopRequest).chat_id
     peer = await peering.driven(request.principal, request.path["id"])
     try:
         http, token = await peering.http(), await peering.token(peer)
         from ..peers.trigger import stop_turn
 
-        return StopResponse(agent_id=await stop_turn(http, peer.base_url, token, name=peer.name))
+        return StopResponse(agent_id=await stop_turn(http, peer.base_url, token, name=peer.name, chat_id=chat_id))
     except SuzentError as error:
         peering.refused_by(peer, error)
         raise
@@ -124,7 +138,7 @@ async def serve_file(request: Request) -> Stream:
     """
     await request.gateway.ready.wait()
     files = request.gateway.peer_files
-    offer = await _offer(request, files)
+    offer, actor = await _offer(request, files)
     files.begin_download(offer)
     try:
         file = await asyncio.to_thread(offer.file.open)
@@ -132,10 +146,14 @@ async def serve_file(request: Request) -> Stream:
         files.withdraw(offer)
         raise file_unknown() from None
     size = offer.file.size
+    row = Row(offer.account, actor, "file.serve", node_id=offer.device_id)
+    row.detail = {"name": offer.name, "size": size, "remote": request.remote}
+    request.gateway.audit.record(row)
     return Stream(DiskPieces(file, size), offer.media_type, _headers(offer.name, size))
 
 
-async def _offer(request: Request, files: PeerFiles) -> PeerFile:
+async def _offer(request: Request, files: PeerFiles) -> tuple[PeerFile, str]:
+    """Return what is asked for, and how the audit trail names who asks."""
     sender = request.sender
     token = _bearer(request)
     if sender is None or not token:
@@ -144,7 +162,7 @@ async def _offer(request: Request, files: PeerFiles) -> PeerFile:
     offer = files.of_token(file_id, token)
     if offer is not None:
         sender.take_note()
-        return offer
+        return offer, "transfer"
     try:
         principal = await sender.principal_of(token)
     except SuzentError as error:
@@ -154,7 +172,7 @@ async def _offer(request: Request, files: PeerFiles) -> PeerFile:
     offer = files.of_principal(file_id, principal)
     if offer is None:
         raise file_unknown()
-    return offer
+    return offer, principal.actor
 
 
 def _bearer(request: Request) -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import httpx
 import pytest
 from ag_ui.core import (
     BaseEvent,
@@ -23,7 +24,7 @@ from ag_ui.core import (
 )
 from support.gateways import ThreadedGateway
 from support.running import sync, until
-from support.turns import Gate, Reader, Script, Scripted, ask, echo, kinds, register, say, text_of
+from support.turns import Gate, Reader, Script, Scripted, ask, echo, grant, kinds, register, say, text_of
 
 from suzent_jupyter.protocol.agents import Turn
 from suzent_jupyter.protocol.errors import SuzentError
@@ -306,3 +307,44 @@ async def test_finished_turns_take_only_so_much_memory(make_gateway: Callable[..
             await ask(http, "/chat", {"message": "y" * 3_000})
     kept = gateway.call(gateway.service.gateway.runs.snapshot, gateway.service.kernel_token._principal)
     assert 4 <= len(kept) <= 7
+
+
+@sync
+async def test_no_turn_starts_for_a_token_that_ended_meanwhile(gateway: ThreadedGateway) -> None:
+    from suzent_jupyter.gateway.namespaces import peer_principal
+    from suzent_jupyter.gateway.runs import Prompt
+
+    hub = gateway.service.gateway
+    agent = register(gateway, echo)
+    device_id, _ = await grant(gateway)
+    cleared: list[bool] = []
+
+    async def clear() -> None:
+        cleared.append(True)
+
+    async def work() -> None:
+        device = hub.devices.by_id(device_id)
+        assert device is not None
+        asking = peer_principal(device)  # was let in, and its files are still on the way
+        await hub.revoke(gateway.service.kernel_token._principal, device_id)
+        with pytest.raises(SuzentError) as refused:
+            await hub.runs.start(asking, f"suzent:{device_id}", Prompt(text="x", clear=clear))
+        assert refused.value.code == "unauthorized"
+
+    await asyncio.to_thread(gateway.run, work())
+    assert (agent.turns, cleared) == ([], [True])
+
+
+@sync
+async def test_a_hundred_turns_at_once(make_gateway: Callable[..., ThreadedGateway]) -> None:
+    gateway = make_gateway(limits={"runs_in_flight": 100})
+    gate = Gate(gateway)
+    register(gateway, gate)
+    limits = httpx.Limits(max_connections=None)
+    async with gateway.http(limits=limits) as http:
+        asking = [asyncio.create_task(ask(http, "/chat", {"message": str(number)})) for number in range(100)]
+        await until(lambda: gate.running == 100)
+        gate.open()
+        answers = await asyncio.gather(*asking)
+    assert {text_of(events) for events in answers} == {"begun through"}
+    assert len({events[0]["threadId"] for events in answers}) == 100

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.running import until
 from support.turns import Reader
 from support.zygote import ForkedGateway, Zygote
 
@@ -25,6 +26,11 @@ class Book:
         self.sent: list[str] = []
         self.begun: dict[str, str] = {}
         self.answered: dict[str, str] = {}
+
+    async def grown(self) -> None:
+        """Wait until there is more of each."""
+        sent, answered = len(self.sent), len(self.answered)
+        await until(lambda: len(self.sent) > sent + 2 and len(self.answered) > answered + 1, 30)
 
 
 async def control(gateway: ForkedGateway) -> dict[str, str]:
@@ -83,7 +89,8 @@ def test_kill_during_turns(tmp_path: Path) -> None:
                 asyncio.create_task(send(gateway, peer, book, number)),
                 asyncio.create_task(chat(gateway, book, number)),
             ]
-            await asyncio.sleep(chance.uniform(0.1, 0.5))  # the moment is random; nothing is waited for
+            await book.grown()
+            await asyncio.sleep(chance.uniform(0.0, 0.2))  # the moment is random; nothing is waited for
             gateway.kill()
             for outcome in await asyncio.gather(*busy, return_exceptions=True):
                 # The reader's own check sees a stream that was cut off.

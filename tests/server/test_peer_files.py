@@ -161,6 +161,22 @@ async def test_a_download_that_breaks_off_counts(gateway: ThreadedGateway, tmp_p
     assert (await fetched(gateway, offer.file_id, token)).status_code == 404
 
 
+@sync
+async def test_a_long_download_is_no_strangers(make_gateway: Callable[..., ThreadedGateway], tmp_path: Path) -> None:
+    gateway = make_gateway(limits={"request_timeout": 0.5})
+    path = tmp_path / "large.bin"
+    path.write_bytes(b"x" * (30 << 20))
+    offer, token = offered(gateway, path)
+    url, headers = f"/nodes/peer-files/{offer.file_id}", {"Authorization": f"Bearer {token}"}
+    size = 0
+    async with gateway.http(headers=headers) as http, http.stream("GET", url) as answer:
+        async for piece in answer.aiter_raw():
+            if size == 0:
+                await asyncio.sleep(1.5)  # as a slow network would take
+            size += len(piece)
+    assert size == 30 << 20
+
+
 @pytest.mark.parametrize("change", ["written", "replaced", "touched", "gone", "a link"])
 def test_a_file_that_changed_is_not_served(gateway: ThreadedGateway, tmp_path: Path, change: str) -> None:
     path = tmp_path / "a.png"

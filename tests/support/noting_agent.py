@@ -28,7 +28,7 @@ class NotingAgent:
         note = os.open(self._notes, os.O_APPEND | os.O_CREAT | os.O_WRONLY)
         os.write(note, f"{turn.message}\n".encode())
         os.close(note)
-        await asyncio.sleep(0.003)
+        await asyncio.sleep(0.02 if turn.caller.kind == "user" else 0.003)
         word, _, path = turn.message.partition(" ")
         if word == "wait":
             for event in say("waiting ", message="waiting"):

@@ -102,6 +102,9 @@ class ForwardHandler(JupyterRouteHandler):
         import httpx
 
         response = await answer
+        stream: Any = getattr(self.request.connection, "stream", None)
+        if stream is not None:
+            stream.set_nodelay(True)  # a small event must not wait until the one before it is acknowledged
         try:
             self.set_status(response.status_code, response.reason_phrase or None)
             for name, value in answer_headers(response.headers.multi_items()):
