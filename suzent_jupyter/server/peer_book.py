@@ -234,6 +234,9 @@ class PeerBook:
         self.tell("changed", current)
 
     async def _note_revoked(self, peer: KeptPeer, revoked: bool) -> None:
+        seen = self.statuses.of(peer.peer_id)
+        if seen is None or (seen.status == "revoked") != revoked:
+            return  # it has given us another token meanwhile
         if revoked:
             log.info("The peer '%s' does not accept our token any more.", peer.name)
         with contextlib.suppress(SuzentError):
