@@ -64,6 +64,7 @@ class PeerBook:
         self._http: PeerHttp | None = None
         self._made = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = False
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def load(self) -> None:
@@ -81,6 +82,7 @@ class PeerBook:
 
     async def stop(self) -> None:
         """Give up what is under way, within 2 s."""
+        self._stopped = True
         self.statuses.stop()
         for task in self._tasks:
             task.cancel()
@@ -232,6 +234,9 @@ class PeerBook:
         self.tell("changed", current)
 
     async def _note_revoked(self, peer: KeptPeer, revoked: bool) -> None:
+        seen = self.statuses.of(peer.peer_id)
+        if seen is None or (seen.status == "revoked") != revoked:
+            return  # it has given us another token meanwhile
         if revoked:
             log.info("The peer '%s' does not accept our token any more.", peer.name)
         with contextlib.suppress(SuzentError):
@@ -323,6 +328,9 @@ class PeerBook:
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something until it ends or the gateway stops."""
+        if self._stopped:
+            work.close()
+            return
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)

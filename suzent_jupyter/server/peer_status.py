@@ -66,8 +66,11 @@ class PeerStatuses:
         self._asking.pop(peer_id, None)
 
     async def refresh(self, peers: Iterable[KeptPeer], *, force: bool = False) -> None:
-        """Ask those whose status is old; ``force``: all of them."""
-        tasks = [self._ask(peer) for peer in peers if force or self._is_old(peer.peer_id)]
+        """Ask those whose status is old; ``force``: all of them, also those that are being asked already."""
+        asked = [peer for peer in peers if force or self._is_old(peer.peer_id)]
+        if force and (running := [self._asking[peer.peer_id] for peer in asked if peer.peer_id in self._asking]):
+            await asyncio.wait(running)  # what they say may be older than the reason to ask
+        tasks = [self._ask(peer) for peer in asked]
         if tasks:
             await asyncio.wait(tasks)
 

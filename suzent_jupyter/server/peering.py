@@ -166,8 +166,12 @@ class Peering:
     async def control_status(self, principal: Principal, request_id: str, base_url: str, name: str) -> ControlResponse:
         """Tell how a request stands; ``expired`` for one that is not known, as after a restart."""
         await self._book.http()
-        address = base_address(base_url).base_url if base_url else ""
-        waiting = self._requests.find(principal.account, request_id, address)
+        address = ""
+        if base_url:
+            with contextlib.suppress(SuzentError):  # a peer's name, say, which is no matter: the id will do
+                address = base_address(base_url).base_url
+        account = principal.account
+        waiting = self._requests.find(account, request_id, address) or self._requests.find(account, request_id)
         if waiting is None:
             return ControlResponse(status="expired", request_id=request_id, base_url=base_url or None)
         if name and not waiting.name:
@@ -282,11 +286,21 @@ class Peering:
     def _departed(self, device: Device, how: Literal["revoked", "paused"]) -> None:
         if device.scope != "agent":
             return
+        drives_only = True
         for peer in self._book.of(device.account):
             if how == "revoked" and peer.reverse_device_id == device.device_id:
                 self._book.in_background(self._clear_reverse(peer))
             if is_of(device, peer):
+                drives_only = False
                 self._book.tell("changed", peer)
+        if drives_only:
+            gone = self._gateway.devices.by_id(device.device_id) is not device  # an expired one stays
+            self._gateway.changes.publish(
+                "peers",
+                "removed" if gone else "changed",
+                lambda: inbound_info(device).model_dump(),
+                lambda principal: principal.account == device.account,
+            )
         if how == "revoked" and device.callback_url:
             self._book.in_background(self._moves.say_changed(device))
 

@@ -8,6 +8,7 @@ import sqlite3
 from typing import Any
 
 import pytest
+from support.client import BareClient
 from support.device import BareDevice
 from support.gateways import ThreadedGateway
 from support.running import sync
@@ -348,3 +349,24 @@ async def test_another_account_sees_no_peer(one: ThreadedGateway, other: Threade
     assert one.call(one.service.peering.listing, stranger) == []
     with pytest.raises(Exception, match="There is no peer"):
         one.run(one.service.peering.peer(stranger, link.peer_id))
+
+
+@sync
+async def test_subscribers_hear_of_peers(one: ThreadedGateway, other: ThreadedGateway) -> None:
+    async with BareClient(one) as client, BareClient(other) as theirs:
+        await client.send(type="subscribe", topics=["peers"])
+        assert (await client.change("peers"))["kind"] == "snapshot"
+        link = await control(one, other)
+        added = await client.change("peers", "added")
+        assert added["item"]["peer_id"] == link.peer_id and added["item"]["name"] == "Lab"
+        while (await client.change("peers", "changed"))["item"]["outbound_status"] != "ready":
+            pass
+        await theirs.send(type="subscribe", topics=["peers"])
+        snapshot = await theirs.change("peers", "snapshot")
+        assert [each["peer_id"] for each in snapshot["item"]] == [link.device_id]
+        await post(other, f"/nodes/devices/{link.device_id}/revoke")
+        assert (await theirs.change("peers", "removed"))["item"]["peer_id"] == link.device_id
+        while (await client.change("peers", "changed"))["item"]["outbound_status"] != "revoked":
+            pass
+        await post(one, "/nodes/peers/Lab/remove")
+        assert (await client.change("peers", "removed"))["item"]["peer_id"] == link.peer_id
