@@ -24,6 +24,7 @@ Token = Annotated[
     str | None, typer.Option("--token", help="Its token. Default: SUZENT_TOKEN or the running gateway's.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the gateway's answer as JSON.")]
+Code = Annotated[str, typer.Argument(help="The code that is shown on both sides.")]
 Cell = Callable[[dict[str, Any]], Any]
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from .common import Code, Json, Listing, Token, Url, connected, done
+from .decisions import decide_grant
 from .output import fail, say, say_aside, say_json
-
-if TYPE_CHECKING:
-    from ..kernel.gateway import Gateway
 
 GRANTS = Listing(
     "/nodes/grants",
@@ -25,16 +23,16 @@ GRANTS = Listing(
         "address": lambda item: item.get("controller_addr"),
     },
 )
-UNAUTHORIZED = Listing(
-    "/nodes/unauthorized", "attempts", "at host claimed_id path", "Nobody was refused lately."
-)
+UNAUTHORIZED = Listing("/nodes/unauthorized", "attempts", "at host claimed_id path", "Nobody was refused lately.")
 POLL_S = 1.0
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def register(app: typer.Typer, _node: typer.Typer) -> None:
     """Add the commands."""
-    control = typer.Typer(help="Ask another gateway for control, and decide who controls this one.", no_args_is_help=True)
+    control = typer.Typer(
+        help="Ask another gateway for control, and decide who controls this one.", no_args_is_help=True
+    )
     app.add_typer(control, name="control")
     control.command("ask")(ask)
     control.command("list")(GRANTS.command("List who waits to be given control of this gateway."))
@@ -81,7 +79,9 @@ def _asked(answer: dict[str, Any]) -> str:
 
 def approve(
     code: Code,
-    span: Annotated[str | None, typer.Option("--for", help="For how long, such as 30m, 12h or 7d; else for good.")] = None,
+    span: Annotated[
+        str | None, typer.Option("--for", help="For how long, such as 30m, 12h or 7d; else for good.")
+    ] = None,
     commands: Annotated[
         str, typer.Option("--commands", help="Only these of the devices' commands, comma-separated; camera.* works.")
     ] = "",
@@ -100,33 +100,13 @@ def approve(
             body["expires_in"] = seconds(span)
         if commands:
             body["commands"] = [part.strip() for part in commands.split(",") if part.strip()]
-        done(decide(gateway, code, "approve", body), "Approved.", json)
+        done(decide_grant(gateway, code, "approve", body), "Approved.", json)
 
 
 def deny(code: Code, url: Url = None, token: Token = None, json: Json = False) -> None:
     """Refuse control to whom this code belongs."""
     with connected(url, token) as gateway:
-        done(decide(gateway, code, "deny", {}), "Denied.", json)
-
-
-def decide(gateway: Gateway, code: str, action: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Approve or deny the control request of this code.
-
-    Raises
-    ------
-    KernelError
-        With code ``request_unknown`` if none waits under it.
-    """
-    from ..kernel.errors import KernelError
-    from ..kernel.plain import one_line
-    from ..kernel.rest import segment
-
-    wanted = code.strip()
-    for item in gateway.get("/nodes/grants")["grants"]:
-        if item["request_id"] == wanted or (item.get("code") and item["code"] == wanted.upper()):
-            answer: dict[str, Any] = gateway.post(f"/nodes/grants/{segment(item['request_id'])}/{action}", body)
-            return answer
-    raise KernelError(f"No request waits under '{one_line(wanted, 40)}'.", code="request_unknown")
+        done(decide_grant(gateway, code, "deny", {}), "Denied.", json)
 
 
 def seconds(span: str) -> float:

@@ -23,7 +23,9 @@ def register(app: typer.Typer, _node: typer.Typer) -> None:
 
 
 def conversations(
-    conversation: Annotated[str | None, typer.Argument(metavar="[ID]", help="Show this one, message by message.")] = None,
+    conversation: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Show this one, message by message.")
+    ] = None,
     url: Url = None,
     token: Token = None,
     json: Json = False,

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from .common import Json, Listing, Token, Url, commands, connected, done
+from .common import Code, Json, Listing, Token, Url, commands, connected, done
+from .decisions import decide
 from .output import say, say_json
 
 Node = Annotated[str, typer.Argument(help="Name, id or first characters of the id.")]
-Code = Annotated[str, typer.Argument(help="The pairing code the device shows.")]
 Device = Annotated[str, typer.Argument(help="Name, id or first characters of the id of an approved device or token.")]
 
 
@@ -138,15 +138,15 @@ def invoke(
 
 
 def approve(code: Code, url: Url = None, token: Token = None, json: Json = False) -> None:
-    """Let in the device, or its new commands, that shows this code."""
+    """Let in the device, or its new commands, that shows this code; or give control to the gateway that asks for it."""
     with connected(url, token) as gateway:
-        done(gateway.approve(code), "Approved.", json)
+        done(decide(gateway, code, "approve"), "Approved.", json)
 
 
 def deny(code: Code, url: Url = None, token: Token = None, json: Json = False) -> None:
-    """Turn away the device that shows this code."""
+    """Turn away the device, or the gateway, that shows this code."""
     with connected(url, token) as gateway:
-        done(gateway.deny(code), "Denied.", json)
+        done(decide(gateway, code, "deny"), "Denied.", json)
 
 
 def revoke(device: Device, url: Url = None, token: Token = None, json: Json = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from typing import Any
@@ -18,6 +19,11 @@ _ARGUMENT_CHARS = 2000
 class Transcript:
     """Prints one turn.
 
+    Parameters
+    ----------
+    raw : bool
+        Print each event as a line of JSON instead.
+
     Attributes
     ----------
     error : str or None
@@ -26,7 +32,8 @@ class Transcript:
         Whether it said that it is over, well or not.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, raw: bool = False) -> None:
+        self._raw = raw
         self.error: str | None = None
         self.finished = False
         self._held = ""
@@ -36,6 +43,16 @@ class Transcript:
     def take(self, event: dict[str, Any]) -> None:
         """Print what an event says."""
         kind = event["type"]
+        if kind in ("RUN_FINISHED", "RUN_ERROR"):
+            self.finished = True
+        if kind == "RUN_ERROR":
+            self.error = one_line(event.get("message"), 500) or "it gave no reason"
+        if self._raw:
+            self._write(json.dumps(event) + "\n")  # ASCII: it survives any pipe
+        else:
+            self._show(kind, event)
+
+    def _show(self, kind: str, event: dict[str, Any]) -> None:
         if kind in ("TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_CHUNK"):
             self._text(str(event.get("delta") or ""))
         elif kind == "TEXT_MESSAGE_START":
@@ -51,11 +68,6 @@ class Transcript:
             self._aside(f"> {name} {one_line(arguments, 120)}".rstrip())
         elif kind == "TOOL_CALL_RESULT":
             self._aside(f"< {one_line(event.get('content'), 120)}")
-        elif kind == "RUN_ERROR":
-            self.finished = True
-            self.error = one_line(event.get("message"), 500) or "it gave no reason"
-        elif kind == "RUN_FINISHED":
-            self.finished = True
 
     def end_line(self) -> None:
         """Print what was held back, and end the line if one is open."""

@@ -10,10 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from .common import Json, Token, Url, connected
-from .output import fail, say
+from .output import fail
 from .peers import Peer
-
-STOPPED_STATUS = 130
 
 
 def register(app: typer.Typer, node: typer.Typer) -> None:
@@ -27,7 +25,8 @@ def trigger(
     prompt: Annotated[list[str], typer.Argument(help="What to ask; - reads it from stdin.")],
     chat: Annotated[str | None, typer.Option("--chat", "--chat-id", help="Go on with this conversation there.")] = None,
     files: Annotated[
-        list[str] | None, typer.Option("--file", "-f", help="Send this file of the gateway's machine along; repeatable.")
+        list[str] | None,
+        typer.Option("--file", "-f", help="Send this file of the gateway's machine along; repeatable."),
     ] = None,
     url: Url = None,
     token: Token = None,
@@ -50,15 +49,11 @@ def trigger(
     if files:
         body["attachments"] = [{"path": _path(name)} for name in files]
     with connected(url, token) as gateway:
-        transcript = Transcript()
+        transcript = Transcript(json)
         try:
             with closing(events(gateway, f"{route}/trigger", body)) as coming:
                 for event in coming:
-                    if json:
-                        say_line(event)
-                        transcript.note(event)
-                    else:
-                        transcript.take(event)
+                    transcript.take(event)
         except KeyboardInterrupt:
             with suppress(SuzentError):
                 gateway.post(f"{route}/stop")
