@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .common import Code, Json, Listing, Token, Url, connected, done
-from .decisions import decide_grant
 from .output import fail, say, say_aside, say_json
+
+if TYPE_CHECKING:
+    from ..kernel.control import ControlRequest
 
 GRANTS = Listing(
     "/nodes/grants",
@@ -24,8 +24,6 @@ GRANTS = Listing(
     },
 )
 UNAUTHORIZED = Listing("/nodes/unauthorized", "attempts", "at host claimed_id path", "Nobody was refused lately.")
-POLL_S = 1.0
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def register(app: typer.Typer, _node: typer.Typer) -> None:
@@ -53,28 +51,27 @@ def ask(
 ) -> None:
     """Ask another gateway for control of its agent and devices; its operator decides."""
     with connected(url, token) as gateway:
-        body = {"base_url": address} if name is None else {"base_url": address, "name": name}
-        answer = gateway.post("/nodes/control", body)
-        if wait and not json:
-            say_aside(_asked(answer))
-        end = time.monotonic() + wait
-        while wait and answer["status"] == "pending" and (left := end - time.monotonic()) > 0:
-            time.sleep(min(POLL_S, left))
-            known = {"base_url": answer["base_url"], "request_id": answer["request_id"], "name": name}
-            answer |= {key: value for key, value in gateway.get("/nodes/control-status", **known).items() if value}
+        request = gateway.control(address, name)
+        if wait:
+            if not json:
+                say_aside(_asked(request))
+            request.wait(wait)
+        body = {"base_url": request.base_url, "status": request.status, "code": request.code}
+        if request.peer is not None:
+            body["peer_id"] = request.peer["peer_id"]
         if json:
-            say_json(answer)
-        elif answer["status"] == "approved":
-            say(f"Granted. `jupyter suzent trigger {answer.get('peer_id')} …` runs a prompt there.")
-        elif answer["status"] == "pending":
-            say("Still waiting. `jupyter suzent peers` shows when it is granted." if wait else _asked(answer))
-        if answer["status"] not in ("approved", "pending"):
-            fail(f"The request was not granted: {answer['status']}.")
+            say_json(body)
+        elif request.status == "approved":
+            say(f"Granted. `jupyter suzent trigger {name or body['peer_id']} …` runs a prompt there.")
+        elif request.status == "pending":
+            say("Still waiting. `jupyter suzent peers` shows when it is granted." if wait else _asked(request))
+        if request.status not in ("approved", "pending"):
+            fail(f"Control of {request.base_url} was not granted: {request.status}.")
 
 
-def _asked(answer: dict[str, Any]) -> str:
-    shown = f" It shows there with code {answer['code']}." if answer.get("code") else ""
-    return f"Asked {answer.get('base_url')} for control; its operator decides.{shown}"
+def _asked(request: ControlRequest) -> str:
+    shown = f" It shows there with code {request.code}." if request.code else ""
+    return f"Asked {request.base_url} for control; its operator decides.{shown}"
 
 
 def approve(
@@ -94,32 +91,21 @@ def approve(
     json: Json = False,
 ) -> None:
     """Give control of this gateway to whom this code belongs."""
+    from ..kernel.durations import read_duration
+
+    patterns = [part.strip() for part in commands.split(",") if part.strip()]
     with connected(url, token) as gateway:
-        body: dict[str, Any] = {"covers": covers, "unattended_tools": unattended}
-        if span is not None:
-            body["expires_in"] = seconds(span)
-        if commands:
-            body["commands"] = [part.strip() for part in commands.split(",") if part.strip()]
-        done(decide_grant(gateway, code, "approve", body), "Approved.", json)
+        answer = gateway.approve(
+            code,
+            expires_in=None if span is None else read_duration(span),
+            commands=patterns,
+            covers=covers,
+            unattended_tools=unattended,
+        )
+        done(answer, "Approved.", json)
 
 
 def deny(code: Code, url: Url = None, token: Token = None, json: Json = False) -> None:
     """Refuse control to whom this code belongs."""
     with connected(url, token) as gateway:
-        done(decide_grant(gateway, code, "deny", {}), "Denied.", json)
-
-
-def seconds(span: str) -> float:
-    """Read a span of time such as ``90s``, ``30m``, ``12h``, ``7d`` or ``2w``.
-
-    Raises
-    ------
-    UsageError
-        It is none.
-    """
-    from ..kernel.errors import UsageError
-
-    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*([smhdw])", span.strip().lower())
-    if match is None or not float(match[1]):
-        raise UsageError("--for takes a number and a unit: 90s, 30m, 12h, 7d or 2w.")
-    return float(match[1]) * _UNITS[match[2]]
+        done(gateway.deny(code), "Denied.", json)

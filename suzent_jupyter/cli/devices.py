@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from .common import Code, Json, Listing, Token, Url, commands, connected, done
-from .decisions import decide
 from .output import say, say_json
+from .results import Output, Overwrite, show
 
 Node = Annotated[str, typer.Argument(help="Name, id or first characters of the id.")]
 Device = Annotated[str, typer.Argument(help="Name, id or first characters of the id of an approved device or token.")]
@@ -103,10 +102,8 @@ def invoke(
     key: Annotated[
         str | None, typer.Option("--key", help="Idempotency key: the same call is made once within 5 minutes.")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the image, sound, file or data to this file.")
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --output if it exists.")] = False,
+    output: Output = None,
+    overwrite: Overwrite = False,
     url: Url = None,
     token: Token = None,
     json: Json = False,
@@ -123,30 +120,19 @@ def invoke(
         # The shell has taken the quotes: what is left of them belongs to the value.
         body |= dict(pair(Word(text, 0)) for text in pairs or ())
         result = gateway.invoke(node, command, body, timeout=timeout, idempotency_key=key, on_progress=_progress(json))
-        if json:
-            say_json(result.body())
-        result.check()
-        if output is not None:
-            path = result.save(output, overwrite=overwrite)
-            if not json:
-                others = f", the first of {count} parts" if (count := len(result.binaries)) > 1 else ""
-                say(f"Wrote {path} ({path.stat().st_size} bytes{others}).")
-        elif not json:
-            say(result.text)
-            if result.binaries and sys.stdout.isatty():
-                sys.stderr.write("--output FILE writes it to a file.\n")
+        show(result, output, overwrite, json)
 
 
 def approve(code: Code, url: Url = None, token: Token = None, json: Json = False) -> None:
     """Let in the device, or its new commands, that shows this code; or give control to the gateway that asks for it."""
     with connected(url, token) as gateway:
-        done(decide(gateway, code, "approve"), "Approved.", json)
+        done(gateway.approve(code), "Approved.", json)
 
 
 def deny(code: Code, url: Url = None, token: Token = None, json: Json = False) -> None:
     """Turn away the device, or the gateway, that shows this code."""
     with connected(url, token) as gateway:
-        done(decide(gateway, code, "deny"), "Denied.", json)
+        done(gateway.deny(code), "Denied.", json)
 
 
 def revoke(device: Device, url: Url = None, token: Token = None, json: Json = False) -> None:

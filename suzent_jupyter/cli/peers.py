@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from .common import Json, Listing, Token, Url, connected, done, yes_no
-from .output import say, say_json
+from .output import say
+from .results import Output, Overwrite, show
 
 Peer = Annotated[str, typer.Argument(help="Name, id or address, as `jupyter suzent peers` lists them.")]
 PEERS = Listing(
@@ -73,27 +74,32 @@ def mode(peer: Peer, to: Annotated[Mode, typer.Argument(metavar="MODE", help="tr
          url: Url = None, token: Token = None, json: Json = False) -> None:  # fmt: skip
     """Say whether this gateway drives a peer."""
     with connected(url, token) as gateway:
-        done(gateway.post(_route(peer, "mode"), {"mode": to.value}), f"Its mode is {to.value}.", json)
+        mode = gateway.set_mode(peer, to.value)
+        done({"success": True, "mode": mode}, f"Its mode is {mode}.", json)
 
 
 def reverse(peer: Peer, to: Annotated[Switch, typer.Argument(metavar="on|off", help="Whether it may.")],
             url: Url = None, token: Token = None, json: Json = False) -> None:  # fmt: skip
     """Say whether a peer may drive this gateway."""
-    said = "It may drive this gateway." if to is Switch.ON else "It may no longer drive this gateway."
     with connected(url, token) as gateway:
-        done(gateway.post(_route(peer, "reverse"), {"enabled": to is Switch.ON}), said, json)
+        enabled = gateway.set_reverse(peer, to is Switch.ON)
+        said = "It may drive this gateway." if enabled else "It may no longer drive this gateway."
+        done({"success": True, "enabled": enabled}, said, json)
 
 
 def remove(peer: Peer, url: Url = None, token: Token = None, json: Json = False) -> None:
     """Forget a peer, and let it drive this gateway no more."""
     with connected(url, token) as gateway:
-        done(gateway.post(_route(peer, "remove")), "Removed, in both directions.", json)
+        done(gateway.remove_peer(peer), "Removed, in both directions.", json)
 
 
 def capabilities(peer: Peer, url: Url = None, token: Token = None, json: Json = False) -> None:
     """List what a peer's devices can do."""
+    from ..kernel.rest import segment
+
     with connected(url, token) as gateway:
-        CAPABILITIES.show(gateway.get(_route(peer, "capabilities")), json)
+        found = gateway.peer(peer)
+        CAPABILITIES.show(gateway.get(f"/nodes/peers/{segment(str(found['peer_id']))}/capabilities"), json)
 
 
 def invoke(
@@ -105,31 +111,15 @@ def invoke(
     ] = None,
     device: Annotated[str | None, typer.Option("--node", help="Which of its devices, where several could.")] = None,
     timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds; 30 by default, 600 at most.")] = None,
+    output: Output = None,
+    overwrite: Overwrite = False,
     url: Url = None,
     token: Token = None,
     json: Json = False,
 ) -> None:
     """Call a command of a peer's devices."""
-    import json as codec
-
-    from ..kernel.errors import KernelError
-    from ..kernel.plain import one_line
     from ..kernel.values import Word, pair
 
     with connected(url, token) as gateway:
-        body: dict[str, Any] = {"command": command, "params": dict(pair(Word(text, 0)) for text in pairs or ())}
-        body |= {key: value for key, value in (("timeout", timeout), ("node", device)) if value is not None}
-        answer = gateway.post(_route(peer, "invoke"), body)
-        if json:
-            say_json(answer)
-        if not answer.get("success"):
-            reason = one_line(answer.get("error"), 1000) or "no reason was given"
-            raise KernelError(f"{command} failed on {peer}: {reason}", code="capability_failed")
-        if not json:
-            say(codec.dumps(answer.get("result"), indent=2))
-
-
-def _route(peer: str, action: str) -> str:
-    from ..kernel.rest import segment
-
-    return f"/nodes/peers/{segment(peer.strip())}/{action}"
+        params: dict[str, Any] = dict(pair(Word(text, 0)) for text in pairs or ())
+        show(gateway.invoke_peer(peer, command, params, node=device, timeout=timeout), output, overwrite, json)

@@ -26,15 +26,12 @@ class Transcript:
 
     Attributes
     ----------
-    error : str or None
-        Why it failed.
     finished : bool
         Whether it said that it is over, well or not.
     """
 
     def __init__(self, raw: bool = False) -> None:
         self._raw = raw
-        self.error: str | None = None
         self.finished = False
         self._held = ""
         self._at_start = True
@@ -42,17 +39,15 @@ class Transcript:
 
     def take(self, event: dict[str, Any]) -> None:
         """Print what an event says."""
-        kind = event["type"]
+        kind = event.get("type")
         if kind in ("RUN_FINISHED", "RUN_ERROR"):
             self.finished = True
-        if kind == "RUN_ERROR":
-            self.error = one_line(event.get("message"), 500) or "it gave no reason"
         if self._raw:
             self._write(json.dumps(event) + "\n")  # ASCII: it survives any pipe
         else:
             self._show(kind, event)
 
-    def _show(self, kind: str, event: dict[str, Any]) -> None:
+    def _show(self, kind: Any, event: dict[str, Any]) -> None:
         if kind in ("TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_CHUNK"):
             self._text(str(event.get("delta") or ""))
         elif kind == "TEXT_MESSAGE_START":

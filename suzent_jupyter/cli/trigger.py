@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing, suppress
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -36,36 +34,14 @@ def trigger(
 
     With --json each event is one line of JSON.
     """
-    from ..kernel.rest import segment
-    from ..protocol.errors import SuzentError
-    from .stream import events
     from .transcript import Transcript
 
     text = sys.stdin.read() if prompt == ["-"] else " ".join(prompt)
-    route = f"/nodes/peers/{segment(peer.strip())}"
-    body: dict[str, Any] = {"prompt": text}
-    if chat is not None:
-        body["chat_id"] = chat
-    if files:
-        body["attachments"] = [{"path": _path(name)} for name in files]
     with connected(url, token) as gateway:
         transcript = Transcript(json)
         try:
-            with closing(events(gateway, f"{route}/trigger", body)) as coming:
-                for event in coming:
-                    transcript.take(event)
-        except KeyboardInterrupt:
-            with suppress(SuzentError):
-                gateway.post(f"{route}/stop")
-            raise
+            gateway.trigger(peer, text, chat, files or (), transcript.take)
         finally:
             transcript.end_line()
-        if transcript.error is not None:
-            fail(f"{peer} failed: {transcript.error}")
         if not transcript.finished:
             fail(f"The answer of {peer} broke off.")
-
-
-def _path(name: str) -> str:
-    path = Path(name).expanduser()
-    return str(path.resolve()) if path.exists() else name
