@@ -25,7 +25,7 @@ from .auth import (
     principal_of_token,
 )
 from .refusal import refuse
-from .request import Page, Request
+from .request import Answer, Page, Request
 from .routes import Route
 from .service import GatewayService
 from .stream import Stream, send_stream
@@ -158,6 +158,9 @@ class RouteHandler(Caller):
             except asyncio.CancelledError:
                 if not self._gone:
                     raise
+        elif isinstance(answer, Answer):
+            self.set_status(answer.status)
+            self.send_json(answer.body)
         else:
             self.send_json(answer)
 

@@ -28,6 +28,14 @@ class Page:
     headers: dict[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer with a status of its own, such as 202."""
+
+    body: BaseModel
+    status: int
+
+
 @dataclass(slots=True)
 class Request:
     """One authorised request.

@@ -16,13 +16,13 @@ from ..gateway import Authority
 from ..protocol import chat, peers, rest
 from ..protocol.address import NODE_PATH
 from . import channel, endpoints, granting, invitations, peer_routes, transfer
-from .request import Page, Request
+from .request import Answer, Page, Request
 from .stream import Stream
 
 if TYPE_CHECKING:
     from tornado.web import RequestHandler
 
-Endpoint = Callable[[Request], Awaitable[BaseModel | dict[str, Any] | bytes | Page | Stream]]
+Endpoint = Callable[[Request], Awaitable[BaseModel | dict[str, Any] | bytes | Answer | Page | Stream]]
 
 
 @dataclass(frozen=True, slots=True)
