@@ -57,8 +57,8 @@ def ask(
                 say_aside(_asked(request))
             request.wait(wait)
         body = {"base_url": request.base_url, "status": request.status, "code": request.code}
-        if request.peer is not None:
-            body["peer_id"] = request.peer["peer_id"]
+        if (peer := request.peer) is not None:
+            body["peer_id"] = str(peer["peer_id"])
         if json:
             say_json(body)
         elif request.status == "approved":

@@ -5,8 +5,8 @@ sends a ``request`` to our gateway ``as`` somebody (``operator``, nobody, or a t
 server do something (``suzent``). ``answer`` says what comes back, ``sends`` what our gateway sent to the played server
 meanwhile, ``keep`` which values later steps name as ``{name}``.
 
-In what is expected, ``<text>``, ``<number>``, ``<time>``, ``<yes or no>``, ``<anything>`` and ``<nothing>`` (null, empty
-or not there) stand for values; an object may have more fields than are named, but for one with ``"<exact>": true``.
+In what is expected, ``<text>``, ``<number>``, ``<time>``, ``<yes or no>``, ``<anything>`` and ``<nothing>`` (null,
+empty or not there) stand for values; an object may have more fields than are named, unless it has ``<exact>``.
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ class Exchange:
         self._url, self._token, self._suzent = url, token, suzent
         self._kept: dict[str, Any] = {"ours": url, "suzent": suzent.url, "identity": suzent.identity}
         self._seen = len(suzent.requests())
+
+    def keep(self, values: dict[str, str]) -> None:
+        """Make values known to the steps."""
+        self._kept |= values
+        self._seen = len(self._suzent.requests())
 
     def play(self) -> None:
         """Take all steps."""
