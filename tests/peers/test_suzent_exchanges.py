@@ -1,4 +1,4 @@
-"""Exchanges with a Suzent 0.9 server as they are written down in ``exchanges/``, over real sockets, in both directions."""
+"""Exchanges with a Suzent 0.9 server as written down in ``exchanges/``, over real sockets, in both directions."""
 
 from __future__ import annotations
 
@@ -95,7 +95,9 @@ CASES += [
 
 
 @pytest.mark.parametrize(("path", "option"), CASES)
-def test_as_it_is_written_down(path: Path, option: str, make_gateway: Callable[..., ThreadedGateway]) -> None:
+def test_as_it_is_written_down(
+    path: Path, option: str, make_gateway: Callable[..., ThreadedGateway], tmp_path: Path
+) -> None:
     gateway = make_gateway()
     gateway.call(gateway.service.gateway.agents.register, "ada", Echo())
     told = json.loads(path.read_text())
@@ -106,6 +108,9 @@ def test_as_it_is_written_down(path: Path, option: str, make_gateway: Callable[.
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             stack.enter_context(device(gateway, told["device"], folder / "photo.png"))
         exchange = Exchange(path, gateway.url, gateway.token, suzent)
+        note = tmp_path / "note.txt"
+        note.write_text("what a note says")
+        exchange.keep({"note": str(note)})
         if told.get("granted"):
             exchange.keep(grant(gateway, suzent))
         exchange.play()
