@@ -84,6 +84,6 @@ class Transcript:
     def _write(self, text: str) -> None:
         if text:
             encoding = sys.stdout.encoding or "utf-8"
+            self._at_start = text.endswith("\n")  # before it is written: an interrupt may come in between
             sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
             sys.stdout.flush()
-            self._at_start = text.endswith("\n")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support.gateways import ThreadedGateway
 from support.played_suzent import PlayedSuzent
+from support.waiting import wait_for
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 EVIL = "Evil\x1b[31m\u202e box"
@@ -22,21 +24,20 @@ def suzent() -> Iterator[PlayedSuzent]:
 
 
 def asked(suzent: PlayedSuzent) -> str:
-    """Return the request that waits there."""
-    (waiting,) = [key for key, each in suzent.do("look", what="grants").items() if each["status"] == "pending"]
-    return str(waiting)
+    """Return the request that waits there, ``""`` if none does."""
+    return next((key for key, each in suzent.do("look", what="grants").items() if each["status"] == "pending"), "")
 
 
 def test_control_of_another(run: Run, suzent: PlayedSuzent) -> None:
     assert "There is no peer" in run("peers").stdout
     assert f"Asked {suzent.url} for control" in run("control", "ask", suzent.url, "--name", "Desk").stdout
     assert suzent.url in run("peers").stdout
-    suzent.do("approve", request_id=asked(suzent))
-    granted = json.loads(run("control", "ask", suzent.url, "--name", "Desk", "--json").stdout)
-    assert granted["status"] in ("pending", "approved")
-    if granted["status"] == "pending":
-        suzent.do("approve", request_id=asked(suzent))
-        assert "Granted" in run("control", "ask", suzent.url, "--wait", "20").stdout
+    suzent.do("deny", request_id=asked(suzent))
+
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(run, "control", "ask", suzent.url, "--name", "Desk", "--wait", "50")
+        suzent.do("approve", request_id=wait_for(lambda: asked(suzent)))
+        assert "Granted" in waiting.result(60).stdout
 
     listed = json.loads(run("peers", "--refresh", "--json").stdout)["peers"]
     assert [(each["name"], each["outbound_status"]) for each in listed] == [("Desk", "ready")]
@@ -60,13 +61,13 @@ def test_control_of_another(run: Run, suzent: PlayedSuzent) -> None:
 
 
 def test_a_refusal_fails(run: Run, suzent: PlayedSuzent) -> None:
-    run("control", "ask", suzent.url)
-    request = asked(suzent)
-    suzent.do("deny", request_id=request)
-    # Asking again while the first request waits or was just denied says what became of it.
-    later = suzent.start("requests")
-    later.result(10)
-    assert "can't be reached" in run("control", "ask", "http://127.0.0.1:9", status=1).stderr
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(run, "control", "ask", suzent.url, "--wait", "50", "--json", status=1)
+        suzent.do("deny", request_id=wait_for(lambda: asked(suzent)))
+        refused = waiting.result(60)
+    assert json.loads(refused.stdout)["status"] == "denied"
+    assert "not granted: denied" in refused.stderr
+    assert "Nothing answers" in run("control", "ask", "http://127.0.0.1:9", status=1).stderr
 
 
 def test_control_by_others(run: Run, suzent: PlayedSuzent, gateway: ThreadedGateway) -> None:
