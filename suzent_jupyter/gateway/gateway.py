@@ -24,8 +24,11 @@ from .audit import Audit, Row
 from .changes import Changes
 from .clients import ClientLink
 from .clock import now_text
+from .coverage import covered_nodes
 from .devices import Device, Devices
 from .dispatch import Dispatcher
+from .expiry import Expiry
+from .grants import Grants, is_same_holder
 from .identity import load_identity, new_identity
 from .link import DeviceLink
 from .pairing import Pairing, Pending
@@ -39,6 +42,8 @@ from .tickets import Invitation, Tickets
 from .tokens import mint_token, token_digest, token_hint
 from .transport import Transport
 from .turns import Turns
+from .unauthorized import Unauthorized
+from .usage import Usage
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -47,6 +52,18 @@ if TYPE_CHECKING:
 log = logging.getLogger("suzent_jupyter")
 
 _REPLACEMENT_WINDOW = 60.0
+#: What another process may have changed of a device that is known here.
+_FOLLOWED = (
+    "status",
+    "approved",
+    "sharing",
+    "node_identity",
+    "callback_url",
+    "covers",
+    "commands",
+    "unattended_tools",
+    "expires_at",
+)
 
 
 class Gateway:
@@ -115,6 +132,10 @@ class Gateway:
         #: Called when a token stops speaking for anyone: with its device, and ``revoked`` or ``paused``.
         self.departures: list[Callable[[Device, Literal["revoked", "paused"]], None]] = []
         self.agents = Agents(self.registry)
+        self.grants = Grants(self)
+        self.unauthorized = Unauthorized(limits)
+        self._usage = Usage(self.store, self._used)
+        self._expiry = Expiry(self.devices, self._expired)
         self._as_started: dict[str, Any] = {}
         self._loop = asyncio.get_running_loop()
         self._links: dict[NodeSession, DeviceLink] = {}
@@ -138,6 +159,7 @@ class Gateway:
             self.devices.replace_all(devices)
             self.identity = identity[-1]
         self._as_started = self.settings.values()
+        self._expiry.start()
         self.ready.set()
 
     async def stop(self) -> None:
@@ -146,6 +168,9 @@ class Gateway:
             link.going_away()
         for client in list(self._clients):
             client.close()
+        self._expiry.stop()
+        self.grants.close()
+        await self._usage.flush()
         await self.audit.flush()
         await self.store.close()
 
@@ -265,7 +290,8 @@ class Gateway:
 
     def list_nodes(self, principal: Principal) -> list[NodeInfo]:
         """Return the connected nodes a caller may see."""
-        return [session.info() for session in self.registry.visible(principal)]
+        nodes = [session.info() for session in self.registry.visible(principal)]
+        return nodes if principal.grant is None else covered_nodes(principal.grant, nodes)
 
     def node(self, principal: Principal, reference: str) -> NodeInfo:
         """Return one of them; ``node_not_found`` or ``node_ambiguous`` otherwise."""
@@ -384,6 +410,73 @@ class Gateway:
         self.audit.publish(rows)
         return device, token
 
+    # -- control grants --
+
+    async def issue_grant(self, device: Device, row: Row) -> tuple[Device, str]:
+        """Give a control grant its id and token and keep it; return both.
+
+        Earlier grants of the same holder end with that. The new one has an id of its own, since an identity is only
+        claimed: nothing that belonged to the earlier one is handed over.
+
+        Raises
+        ------
+        SuzentError
+            ``store_unreadable`` or ``store_failed``; then nothing has changed.
+        """
+        token = mint_token()
+        device.device_id = row.node_id = secrets.token_hex(8)
+        device.digest, device.token_hint = token_digest(token), token_hint(token)
+        device.approved_at = device.last_seen = now_text()
+        rows, ended = [row], set[str]()
+
+        def work(connection: sa.Connection) -> None:
+            # Decided here, one after the other, also when another process shares the file.
+            for former in _load_devices(connection):
+                if former.account == device.account and is_same_holder(
+                    former, device.node_identity, device.callback_url
+                ):
+                    ended.add(former.device_id)
+                    detail = {"replaced_by": device.device_id}
+                    rows.append(
+                        Row(
+                            row.account,
+                            row.actor,
+                            "grant.replace",
+                            former.device_id,
+                            former.display_name,
+                            detail=detail,
+                        )
+                    )
+                    _replace_device(connection, former, [])
+            _replace_device(connection, device, [asdict(device)])
+
+        written = await self.audit.change(rows, work)
+        self.devices.put(device)
+        self._tell_device("added", device)
+        for device_id in ended:
+            former = self.devices.by_id(device_id)
+            if former is not None:
+                self._drop_device(former)
+        self._expiry.look()
+        self.audit.publish(written)
+        return device, token
+
+    def note_use(self, principal: Principal) -> None:
+        """Count a use of the control grant a caller holds; nothing for all others."""
+        device = self.devices.by_id(principal.credential_id) if principal.grant is not None else None
+        if device is not None:
+            self._usage.note(device)
+
+    def _used(self, device: Device) -> None:
+        if self.devices.by_id(device.device_id) is device:
+            self._tell_device("changed", device)
+
+    def _expired(self, device: Device) -> None:
+        """End what a token has under way whose time is over."""
+        self._depart(device, "revoked")
+        self._close_clients(device)
+        self._tell_device("changed", device)
+
     # -- devices and tokens --
 
     def list_devices(self, principal: Principal) -> list[ApprovedDeviceInfo]:
@@ -459,7 +552,7 @@ class Gateway:
 
     def _close_clients(self, device: Device) -> None:
         """Close the sockets a token opened, when it no longer speaks for anyone."""
-        if self.devices.by_id(device.device_id) is device and device.status == "active":
+        if self.devices.by_id(device.device_id) is device and device.status == "active" and not device.expired:
             return
         for client in list(self._clients):
             if client.credential_id == device.device_id:
@@ -562,10 +655,16 @@ class Gateway:
                 if new is not None:
                     self.devices.put(new)
                     self._tell_device("added", new)
-            elif (new.status, new.approved, new.sharing) != (old.status, old.approved, old.sharing):
-                old.status, old.approved, old.sharing = new.status, new.approved, new.sharing
+                continue
+            if new.trigger_count > old.trigger_count:
+                old.trigger_count, old.last_triggered_at = new.trigger_count, new.last_triggered_at
                 self._tell_device("changed", old)
-                if old.status == "paused":
+            if any(getattr(new, name) != getattr(old, name) for name in _FOLLOWED):
+                newly_paused = new.status == "paused" != old.status
+                for name in _FOLLOWED:
+                    setattr(old, name, getattr(new, name))
+                self._tell_device("changed", old)
+                if newly_paused:
                     self._depart(old, "paused")
                 self._close_clients(old)
                 session = self.registry.by_id(old.device_id)
@@ -574,6 +673,7 @@ class Gateway:
         for new in current.values():
             self.devices.put(new)
             self._tell_device("added", new)
+        self._expiry.look()
 
 
 def _load_devices(connection: sa.Connection) -> list[Device]:
@@ -590,7 +690,7 @@ def _same_installation(connection: sa.Connection, device: Device) -> list[dict[s
 
     from . import schema
 
-    if not device.node_identity:
+    if not device.node_identity or device.scope != "node":
         return []
     table = schema.devices
     query = sa.select(table).where(

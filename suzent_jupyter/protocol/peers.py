@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from .capabilities import CapabilitySchema
 from .rest import Body
+from .text import clean_text
+
+_PATTERN_CHARS = 128
+_PATTERNS = 64
+_TEN_YEARS = 10 * 365.25 * 24 * 3600
 
 
 class GrantRequest(Body):
@@ -68,13 +73,22 @@ class GrantListResponse(Body):
     count: int = 0
 
 
+def _plain(pattern: str) -> str:
+    if not pattern or clean_text(pattern, _PATTERN_CHARS) != pattern:
+        raise ValueError("give the name of a command, or a pattern such as camera.*")
+    return pattern
+
+
+Pattern = Annotated[str, Field(min_length=1, max_length=_PATTERN_CHARS), AfterValidator(_plain)]
+
+
 class GrantApproval(Body):
     """``POST /nodes/grants/{id}/approve``; an empty body is Suzent's and grants everything for good.
 
     Attributes
     ----------
     expires_in : float, optional
-        Seconds; None for never.
+        Seconds, at most ten years; None for never.
     covers : str
         ``both``, ``agent`` or ``devices``.
     commands : list of str
@@ -85,10 +99,10 @@ class GrantApproval(Body):
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
-    expires_in: float | None = None
+    expires_in: float | None = Field(None, gt=0, le=_TEN_YEARS, allow_inf_nan=False, strict=True)
     covers: Literal["both", "agent", "devices"] = "both"
-    commands: list[str] = Field(default_factory=list)
-    unattended_tools: bool = False
+    commands: list[Pattern] = Field(default_factory=list, max_length=_PATTERNS)
+    unattended_tools: bool = Field(False, strict=True)
 
 
 class UnauthorizedAttempt(Body):

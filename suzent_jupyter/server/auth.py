@@ -7,6 +7,7 @@ import base64
 import binascii
 import hmac
 import ipaddress
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
@@ -34,7 +35,7 @@ def has_forwarding_headers(headers: HTTPHeaders) -> bool:
     return any(name in _FORWARDING or name.startswith("X-Forwarded-") for name in headers)
 
 
-def has_browser_headers(headers: HTTPHeaders) -> bool:
+def has_browser_headers(headers: Mapping[str, str]) -> bool:
     """Tell whether a web page may have caused the request."""
     return any(name == "Origin" or name.startswith("Sec-Fetch-") for name in headers)
 
@@ -125,7 +126,7 @@ def principal_of_token(service: GatewayService, request: HTTPServerRequest, toke
     Raises
     ------
     SuzentError
-        ``unauthorized`` for unknown, revoked and paused tokens, and for the kernel token from another machine;
+        ``unauthorized`` for unknown, revoked, paused and expired tokens, and for the kernel token from another machine;
         ``too_many_attempts`` after too many unknown ones.
     """
     principal = service.kernel_token.principal(token)
@@ -138,7 +139,7 @@ def principal_of_token(service: GatewayService, request: HTTPServerRequest, toke
     if principal is None:
         if service.gateway.devices.by_token(token) is None:  # whoever is paused asks again and again, and may
             service.bad_tokens.count(*client_address(request))
-        raise SuzentError("unauthorized", "This token is unknown, revoked or paused.")
+        raise SuzentError("unauthorized", "This token is unknown, revoked, paused or expired.")
     take_note(request)
     return principal
 

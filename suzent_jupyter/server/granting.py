@@ -2,46 +2,82 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..gateway.calls import Outcome
+from ..gateway.clients import submit_call
+from ..gateway.coverage import provider_of
+from ..protocol.errors import SuzentError
+from ..protocol.peers import (
+    GrantApproval,
+    GrantListResponse,
+    GrantRequestResponse,
+    GrantStatusResponse,
+    UnauthorizedListResponse,
+    WhoamiResponse,
+)
+from ..protocol.rest import PairingActionResponse
+from ..protocol.wire import decode_call
+from .auth import has_browser_headers, is_loopback
+from .listener.shortcut import invoke_answer
 from .request import Request
 
 
-async def grant_request(request: Request) -> Any:
+async def grant_request(request: Request) -> GrantRequestResponse:
     """Take the request of another gateway for control of this one."""
-    raise NotImplementedError
+    if has_browser_headers(request.headers):
+        # No gateway is a web page; a page could have every visitor's gateway ask the operator something.
+        raise SuzentError("forbidden", "Control is asked for by gateways, not by web pages.")
+    return request.gateway.grants.ask(request.json_object(), request.remote, limited=not is_loopback(request.remote))
 
 
-async def grant_status(request: Request) -> Any:
+async def grant_status(request: Request) -> GrantStatusResponse:
     """Tell the one who asked how it stands; the token is served once."""
-    raise NotImplementedError
+    return request.gateway.grants.status(request.path["id"])
 
 
-async def list_grants(request: Request) -> Any:
+async def list_grants(request: Request) -> GrantListResponse:
     """List the control requests that wait."""
-    raise NotImplementedError
+    grants = request.gateway.grants.waiting(request.principal)
+    return GrantListResponse(grants=grants, count=len(grants))
 
 
-async def approve_grant(request: Request) -> Any:
-    """Approve one of them."""
-    raise NotImplementedError
+async def approve_grant(request: Request) -> PairingActionResponse:
+    """Approve one of them, by its id or code; without a body everything is granted for good."""
+    return await request.gateway.grants.approve(request.principal, request.path["id"], request.model(GrantApproval))
 
 
-async def deny_grant(request: Request) -> Any:
+async def deny_grant(request: Request) -> PairingActionResponse:
     """Deny it."""
-    raise NotImplementedError
+    return await request.gateway.grants.deny(request.principal, request.path["id"])
 
 
-async def list_unauthorized(request: Request) -> Any:
+async def list_unauthorized(request: Request) -> UnauthorizedListResponse:
     """List refused attempts to drive the agent."""
-    raise NotImplementedError
+    gateway = request.gateway
+    own = request.principal.account == gateway.account
+    attempts = gateway.unauthorized.newest_first() if own else []
+    return UnauthorizedListResponse(attempts=attempts, count=len(attempts))
 
 
-async def peer_invoke(request: Request) -> Any:
-    """Call a command of one of our nodes for a peer."""
-    raise NotImplementedError
+async def peer_invoke(request: Request) -> bytes:
+    """Call a command of one of our nodes for a peer: of the one it names, else of one that offers the command."""
+    gateway, principal = request.gateway, request.principal
+    gateway.note_use(principal)
+    call = decode_call(request.body)
+    if isinstance(call.command, str):
+        call.command = call.command.strip()
+        if call.command and call.node is None:
+            call.node = provider_of(gateway, principal, call.command)
+    request.waits_for = submit_call(gateway, principal, call)
+    outcome = await _with_file_references(request, str(call.command), await request.waits_for)
+    return b"".join(invoke_answer(outcome))
 
 
-async def whoami(request: Request) -> Any:
+async def _with_file_references(request: Request, command: str, outcome: Outcome) -> Outcome:
+    """Put references the peer can fetch in the place of files that a result names."""
+    files = getattr(request.gateway, "peer_files", None)
+    return outcome if files is None else await files.with_references(request, command, outcome)
+
+
+async def whoami(request: Request) -> WhoamiResponse:
     """Tell a peer whose token it holds."""
-    raise NotImplementedError
+    return WhoamiResponse(ok=True, peer_id=request.principal.credential_id or None)

@@ -13,9 +13,17 @@ from tornado.httputil import HTTPServerRequest
 from ..gateway import Authority, Principal
 from ..gateway.failures import internal, told
 from ..gateway.principals import NOBODY
+from ..gateway.unauthorized import WATCHED
 from ..protocol.errors import SuzentError
 from ..protocol.wire import encode_ascii
-from .auth import find_token, has_browser_headers, held_principal_of_token, hold_back, principal_of_token
+from .auth import (
+    client_address,
+    find_token,
+    has_browser_headers,
+    held_principal_of_token,
+    hold_back,
+    principal_of_token,
+)
 from .refusal import refuse
 from .request import Page, Request
 from .routes import Route
@@ -132,7 +140,7 @@ class RouteHandler(Caller):
             mount_url=self.mount_url,
             may_write=self.may_write,
             headers=self.request.headers,
-            remote=str(self.request.remote_ip or ""),
+            remote=client_address(self.request)[0],
         )
         self._request = request
         try:
@@ -202,6 +210,7 @@ class RouteHandler(Caller):
         self.clear_body_headers()
         if isinstance(error, SuzentError):
             status_code = error.status
+            self._remember_refusal(error)
         elif isinstance(error, web.HTTPError):
             error = http_error(status_code, error.log_message or "")
         else:
@@ -211,6 +220,13 @@ class RouteHandler(Caller):
                 self.finish()
             return
         refuse(self, error, status_code, None if status_code != 499 else "Client Closed Request")
+
+    def _remember_refusal(self, error: SuzentError) -> None:
+        """Let the operator see who tries to drive the agent without a valid token."""
+        route = self.routes.get(self.request.method or "")
+        if error.status == 401 and route is not None and route.path in WATCHED and self.service.serving:
+            host, _ = client_address(self.request)
+            self.service.gateway.unauthorized.record(host, route.path, self.request.body or b"")
 
     def clear_body_headers(self) -> None:
         """Drop what a half-made answer has set; keep ``Allow``."""

@@ -135,8 +135,12 @@ class GatewayService:
     @property
     def running(self) -> bool:
         """Whether requests are answered, here or by the gateway whose guest we are."""
-        served = self._host is not None and self._host.gateway is not None
-        return (served or self._guest is not None) and not self._stopping
+        return (self.serving or self._guest is not None) and not self._stopping
+
+    @property
+    def serving(self) -> bool:
+        """Whether the gateway is here, and not one whose guest we are."""
+        return self._host is not None and self._host.gateway is not None
 
     @property
     def gateway(self) -> Gateway:
