@@ -23,10 +23,23 @@ class Agents:
         self.of_model: Callable[[Principal], Agent] | None = None
         #: Makes the agent of a device that has one; None where no device has.
         self.of_device: Callable[[Principal], Agent | None] = lambda principal: None
+        #: Called when an agent may be there where none was.
+        self.appeared: list[Callable[[], None]] = []
 
     def register(self, account: str, agent: Agent) -> None:
         """Have an agent answer the account's prompts until :meth:`unregister`; the newest comes first."""
         self._registered.append((account, agent))
+        self.tell()
+
+    def tell(self) -> None:
+        """Have those look who wait for an agent; for one that came another way, such as with a device."""
+        for hear in self.appeared:
+            hear()
+
+    def available(self, principal: Principal) -> bool:
+        """Tell whether :meth:`choose` would find one."""
+        registered = any(account == principal.account for account, _ in self._registered)
+        return registered or self.of_model is not None or self.of_device(principal) is not None
 
     def unregister(self, agent: Agent) -> None:
         """Forget it."""

@@ -24,16 +24,21 @@ from .audit import Audit, Row
 from .changes import Changes
 from .clients import ClientLink
 from .clock import now_text
+from .conversations import Conversations
 from .coverage import covered_nodes
 from .devices import Device, Devices
 from .dispatch import Dispatcher
 from .expiry import Expiry
 from .grants import Grants, is_same_holder
 from .identity import load_identity, new_identity
+from .inbox import Inbox
 from .link import DeviceLink
+from .model_agents import of_model
 from .pairing import Pairing, Pending
+from .peer_files import PeerFiles
 from .principals import Principal
 from .registry import Registry
+from .runs import Runs
 from .session import NodeSession
 from .settings import NEEDS_RESTART, Settings, save_settings
 from .sockets import Sockets
@@ -48,6 +53,8 @@ from .usage import Usage
 if TYPE_CHECKING:
     import sqlalchemy as sa
     from pydantic import BaseModel
+
+    from ..agent.tools import FileAccess
 
 log = logging.getLogger("suzent_jupyter")
 
@@ -104,6 +111,7 @@ class Gateway:
         agent_model: str = "",
         trusted_token: Callable[[str], Principal | None] = lambda token: None,
     ) -> None:
+        self.data_dir = data_dir
         self.settings = settings
         self.limits = limits
         self.account = account
@@ -132,6 +140,16 @@ class Gateway:
         #: Called when a token stops speaking for anyone: with its device, and ``revoked`` or ``paused``.
         self.departures: list[Callable[[Device, Literal["revoked", "paused"]], None]] = []
         self.agents = Agents(self.registry)
+        if agent_model:
+            self.agents.of_model = of_model(self)
+        #: What an agent sees of the server's files; None when alone.
+        self.files: FileAccess | None = None
+        self.conversations = Conversations(self.store, self.changes)
+        self.snapshots["conversations"] = self.conversations.snapshot
+        self.runs = Runs(self)
+        self.inbox = Inbox(self)
+        self.peer_files = PeerFiles(limits)
+        self.departures.append(self.peer_files.departed)
         self.grants = Grants(self)
         self.unauthorized = Unauthorized(limits)
         self._usage = Usage(self.store, self._used)
@@ -152,6 +170,8 @@ class Gateway:
         def load(connection: sa.Connection) -> list[Device]:
             self.settings.remember(connection)
             identity.append(load_identity(connection))
+            self.inbox.load(connection)
+            self.conversations.load(connection)
             return _load_devices(connection)
 
         devices = await self.store.open(load)
@@ -161,13 +181,17 @@ class Gateway:
         self._as_started = self.settings.values()
         self._expiry.start()
         self.ready.set()
+        self.inbox.begin()
 
     async def stop(self) -> None:
         """Close every socket with 1001 and finish writing. Listening must have stopped already."""
+        await self.inbox.stop()
+        await self.runs.stop()
         for link in [*self._links.values(), *self.sockets.all()]:
             link.going_away()
         for client in list(self._clients):
             client.close()
+        self.peer_files.close()
         self._expiry.stop()
         self.grants.close()
         await self._usage.flush()
@@ -507,6 +531,8 @@ class Gateway:
             self._close_clients(device)
             if status == "paused":
                 self._depart(device, "paused")
+            else:
+                self.inbox.wake()
         return device.status
 
     async def host_token(self, principal: Principal, name: str | None) -> tuple[Device, str]:

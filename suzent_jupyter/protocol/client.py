@@ -19,6 +19,7 @@ TOPICS = (
     "permissions",
     "conversations",
     "runs",
+    "turns",
     "audit",
     "events",
 )

@@ -2,46 +2,187 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
-from .request import Request
+from ..gateway.coverage import require_agent
+from ..gateway.namespaces import conversation_of
+from ..gateway.runs import Prompt
+from ..protocol.chat import (
+    ChatRequest,
+    ChatStopRequest,
+    ConversationListResponse,
+    ConversationResponse,
+    InboundAttachment,
+    InboundRequest,
+    InboxRequest,
+    MessageInfo,
+    SessionResponse,
+    StopResponse,
+)
+from ..protocol.errors import SuzentError
+from .request import Answer, Request
+from .stream import Stream
+
+if TYPE_CHECKING:
+    from ..gateway.runs import Run
+
+_EVENT_ID = re.compile(r"([A-Za-z0-9_-]{1,64}):(\d{1,9})")
+_SHOWN_CHARS = 20_000  # of one message, to a peer
 
 
-async def chat(request: Request) -> Any:
+async def chat(request: Request) -> Stream:
     """Run a turn and stream its events."""
-    raise NotImplementedError
+    if (resumed := _resumed(request)) is not None:
+        return resumed
+    body = request.model(ChatRequest)
+    return await _turn(request, "message", body.message, body.chat_id, [])
 
 
-async def chat_stop(request: Request) -> Any:
-    """Stop a turn."""
-    raise NotImplementedError
-
-
-async def inbound(request: Request) -> Any:
+async def inbound(request: Request) -> Stream:
     """Run a peer's prompt and stream its events."""
-    raise NotImplementedError
+    if (resumed := _resumed(request)) is not None:
+        return resumed
+    body = request.model(InboundRequest)
+    return await _turn(request, "content", body.content, body.chat_id, body.attachments)
 
 
-async def inbox(request: Request) -> Any:
-    """Take a peer's message, to be worked off in order."""
-    raise NotImplementedError
+async def chat_stop(request: Request) -> StopResponse:
+    """Stop a turn."""
+    return await _stop(request, request.model(ChatStopRequest).chat_id)
 
 
-async def session(request: Request) -> Any:
-    """Show a peer its own conversation."""
-    raise NotImplementedError
-
-
-async def channel_stop(request: Request) -> Any:
+async def channel_stop(request: Request) -> StopResponse:
     """Stop a peer's own turn."""
-    raise NotImplementedError
+    return await _stop(request, request.model(ChatStopRequest).chat_id)
 
 
-async def list_conversations(request: Request) -> Any:
-    """List the conversations."""
-    raise NotImplementedError
+async def inbox(request: Request) -> Answer:
+    """Take a peer's message, to be worked off in order."""
+    try:
+        body = request.model(InboxRequest)
+        if len(body.content) > request.gateway.limits.inbox_chars:
+            raise SuzentError("invalid_request", "too long")
+    except SuzentError:
+        raise SuzentError("invalid_inbox", "Invalid inbox payload") from None
+    accepted = await request.gateway.inbox.accept(request.principal, body.message_id, body.content)
+    request.gateway.note_use(request.principal)
+    return Answer(accepted, 202)
 
 
-async def get_conversation(request: Request) -> Any:
-    """Show one with its messages."""
-    raise NotImplementedError
+async def session(request: Request) -> SessionResponse:
+    """Show a peer its own conversation."""
+    gateway = request.gateway
+    require_agent(request.principal)
+    conversation_id = conversation_of(request.principal, request.query.get("chat_id"), fresh=False)
+    try:
+        kept = await gateway.conversations.get(
+            request.principal, conversation_id, int(gateway.limits.transcript_messages)
+        )
+    except SuzentError as error:
+        if error.code != "conversation_unknown":
+            raise
+        return SessionResponse(agent_id=conversation_id, status="idle")
+    messages = [_shown(message) for message in kept.messages]
+    omitted = kept.message_count - len(messages)
+    cut = any(len(each.content) > _SHOWN_CHARS for each in kept.messages)
+    return SessionResponse(
+        agent_id=conversation_id,
+        status=kept.status,
+        messages=messages,
+        message_count=kept.message_count,
+        omitted_message_count=omitted,
+        transcript_truncated=bool(omitted) or cut,
+    )
+
+
+async def list_conversations(request: Request) -> ConversationListResponse:
+    """List the conversations, newest first; `limit` is 200 by default, 1000 at most."""
+    limit = request.number("limit", 200, 1, 1000) or 200
+    found = await request.gateway.conversations.newest(request.principal, limit)
+    return ConversationListResponse(conversations=found, count=len(found))
+
+
+async def get_conversation(request: Request) -> ConversationResponse:
+    """Show one with its newest messages; `limit` is 200 by default, 1000 at most."""
+    limit = request.number("limit", 200, 1, 1000) or 200
+    return await request.gateway.conversations.get(request.principal, request.path["id"], limit)
+
+
+# -- turns --
+
+
+async def _turn(
+    request: Request, name: str, text: str, chat_id: str | None, attachments: list[InboundAttachment]
+) -> Stream:
+    gateway, principal = request.gateway, request.principal
+    text = _prompt(request, name, text)
+    conversation_id = conversation_of(principal, chat_id)
+    gateway.runs.check(principal, conversation_id)
+    prompt = Prompt(text=text)
+    if attachments:
+        from .attachments import stage
+
+        staging = await stage(request, attachments)
+        prompt.attachments, prompt.clear = staging.attachments, staging.clear
+    run = await gateway.runs.start(principal, conversation_id, prompt)
+    request.gateway.note_use(request.principal)
+    return _stream(request, run, 0)
+
+
+def _prompt(request: Request, name: str, text: str) -> str:
+    text, most = text.strip(), int(request.gateway.limits.prompt_chars)
+    if not text:
+        raise SuzentError("invalid_request", f"`{name}` must not be empty.")
+    if len(text) > most:
+        raise SuzentError("invalid_request", f"`{name}` may have {most:,} characters at most, not {len(text):,}.")
+    return text
+
+
+async def _stop(request: Request, chat_id: str | None) -> StopResponse:
+    require_agent(request.principal)
+    conversation_id = conversation_of(request.principal, chat_id, fresh=False)
+    await request.gateway.runs.stop_turn(request.principal, conversation_id)
+    return StopResponse(agent_id=conversation_id)
+
+
+def _shown(message: MessageInfo) -> MessageInfo:
+    """Return a message as a peer sees it: the words, not what this machine did for them."""
+    content = message.content
+    if len(content) > _SHOWN_CHARS:
+        content = content[: _SHOWN_CHARS - 1] + "…"
+    return message.model_copy(update={"content": content, "detail": {}})
+
+
+# -- streaming --
+
+
+def _resumed(request: Request) -> Stream | None:
+    """Return the rest of the turn that the caller has read up to ``Last-Event-ID``; None where there is no such header.
+
+    The header is that of the HTML standard, section 9.2 (Server-sent events).
+    """
+    last = request.headers.get("Last-Event-ID")
+    if last is None:
+        return None
+    match = _EVENT_ID.fullmatch(last.strip())
+    if match is None:
+        raise SuzentError("invalid_request", "`Last-Event-ID` must be the id of an event, such as 3f2a:7.")
+    require_agent(request.principal)
+    run = request.gateway.runs.find(request.principal, match[1])
+    seen = int(match[2]) + 1
+    if seen > len(run.events):
+        raise SuzentError("invalid_request", "`Last-Event-ID` names an event that has not happened.")
+    return _stream(request, run, seen)
+
+
+def _stream(request: Request, run: Run, seen: int) -> Stream:
+    return Stream(_pieces(run, seen), heartbeat=request.gateway.limits.heartbeat)
+
+
+async def _pieces(run: Run, seen: int) -> AsyncIterator[bytes]:
+    prefix = b"id: %s:" % run.run_id.encode()
+    while await run.more(seen):
+        yield b"%s%d\ndata: %s\n\n" % (prefix, seen, run.events[seen])
+        seen += 1

@@ -23,9 +23,10 @@ from .auth import (
     held_principal_of_token,
     hold_back,
     principal_of_token,
+    take_note,
 )
 from .refusal import refuse
-from .request import Page, Request
+from .request import Answer, Page, Request
 from .routes import Route
 from .service import GatewayService
 from .stream import Stream, send_stream
@@ -141,6 +142,7 @@ class RouteHandler(Caller):
             may_write=self.may_write,
             headers=self.request.headers,
             remote=client_address(self.request)[0],
+            sender=self,
         )
         self._request = request
         try:
@@ -158,8 +160,19 @@ class RouteHandler(Caller):
             except asyncio.CancelledError:
                 if not self._gone:
                     raise
+        elif isinstance(answer, Answer):
+            self.set_status(answer.status)
+            self.send_json(answer.body)
         else:
             self.send_json(answer)
+
+    async def principal_of(self, token: str) -> Principal:
+        """Return whom a token stands for."""
+        return await held_principal_of_token(self.service, self.request, token)
+
+    def take_note(self) -> None:
+        """Take note that this connection is no stranger's."""
+        take_note(self.request)
 
     def on_connection_close(self) -> None:
         """Give up what the caller no longer waits for: a call is cancelled on its device."""

@@ -16,13 +16,13 @@ from ..gateway import Authority
 from ..protocol import chat, peers, rest
 from ..protocol.address import NODE_PATH
 from . import channel, endpoints, granting, invitations, peer_routes, transfer
-from .request import Page, Request
+from .request import Answer, Page, Request
 from .stream import Stream
 
 if TYPE_CHECKING:
     from tornado.web import RequestHandler
 
-Endpoint = Callable[[Request], Awaitable[BaseModel | dict[str, Any] | bytes | Page | Stream]]
+Endpoint = Callable[[Request], Awaitable[BaseModel | dict[str, Any] | bytes | Answer | Page | Stream]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,8 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/channels/suzent/whoami", granting.whoami, _AGENT, "read", None, peers.WhoamiResponse),
     Route("POST", "/channels/suzent/grant-changed", peer_routes.grant_changed, _NONE, "write",
           peers.GrantChanged, peers.GrantChangedResponse),
+    Route("POST", "/channels/suzent/prove", peer_routes.prove, _NONE, "write",
+          peers.ProofRequest, peers.ProofResponse),
     Route("GET", "/conversations", channel.list_conversations, _FULL, "read", None, chat.ConversationListResponse),
     Route("GET", "/conversations/{id}", channel.get_conversation, _FULL, "read", None, chat.ConversationResponse),
     Route("GET", "/audit", endpoints.list_audit, _FULL, "read", None, rest.AuditResponse),
