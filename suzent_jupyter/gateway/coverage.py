@@ -48,7 +48,7 @@ def provider_of(gateway: Gateway, principal: Principal, command: str) -> str:
     SuzentError
         ``not_granted``, ``nodes_disabled``, or ``unknown_command`` where no node offers it.
     """
-    require_command(principal, command)
+    gateway.dispatcher.check_grant(principal, command)
     if not gateway.settings.nodes_enabled:
         raise SuzentError("nodes_disabled", "This gateway's nodes are switched off.")
     for session in gateway.registry.visible(principal):

@@ -84,7 +84,7 @@ class Dispatcher:
         seconds = read_timeout(timeout, self._limits.invoke_timeout, self._limits.invoke_timeout_max)
         if not self._settings.nodes_enabled:
             raise SuzentError("nodes_disabled", "This gateway's nodes are switched off.")
-        self._check_grant(principal, command, origin)
+        self.check_grant(principal, command, origin)
         session = self._registry.find(principal, node)
         try:
             fingerprint = b""
@@ -108,7 +108,7 @@ class Dispatcher:
             return self._idempotency.hold(call.idempotency, fingerprint, call.future)
         return call.future
 
-    def _check_grant(self, principal: Principal, command: str, origin: dict[str, Any] | None) -> None:
+    def check_grant(self, principal: Principal, command: str, origin: dict[str, Any] | None = None) -> None:
         """Refuse what a control grant does not cover, before a word about which nodes there are."""
         try:
             require_command(principal, command)
@@ -131,7 +131,7 @@ class Dispatcher:
             raise SuzentError("command_denied", f"This gateway never runs '{command[:128]}'.")
         if session.device.status == "paused":
             raise SuzentError("paused", f"{session.display_name} is paused.")
-        capability = session.capability(command)
+        capability = session.capability(command, principal.grant)
         if capability.params_schema or capability.input_schema:
             encoded: bytes | memoryview = encode(check_params(capability, _object(params)))
         else:

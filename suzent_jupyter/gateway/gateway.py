@@ -35,6 +35,7 @@ from .inbox import Inbox
 from .link import DeviceLink
 from .model_agents import of_model
 from .pairing import Pairing, Pending
+from .peer_files import PeerFiles
 from .principals import Principal
 from .registry import Registry
 from .runs import Runs
@@ -110,6 +111,7 @@ class Gateway:
         agent_model: str = "",
         trusted_token: Callable[[str], Principal | None] = lambda token: None,
     ) -> None:
+        self.data_dir = data_dir
         self.settings = settings
         self.limits = limits
         self.account = account
@@ -146,9 +148,11 @@ class Gateway:
         self.snapshots["conversations"] = self.conversations.snapshot
         self.runs = Runs(self)
         self.inbox = Inbox(self)
+        self.peer_files = PeerFiles(limits)
+        self.departures.append(self.peer_files.departed)
         self.grants = Grants(self)
         self.unauthorized = Unauthorized(limits)
-        self._usage = Usage(self.store, lambda device: self._tell_device("changed", device))
+        self._usage = Usage(self.store, self._used)
         self._expiry = Expiry(self.devices, self._expired)
         self._as_started: dict[str, Any] = {}
         self._loop = asyncio.get_running_loop()
@@ -187,6 +191,7 @@ class Gateway:
             link.going_away()
         for client in list(self._clients):
             client.close()
+        self.peer_files.close()
         self._expiry.stop()
         self.grants.close()
         await self._usage.flush()
@@ -486,6 +491,10 @@ class Gateway:
         if device is not None:
             self._usage.note(device)
 
+    def _used(self, device: Device) -> None:
+        if self.devices.by_id(device.device_id) is device:
+            self._tell_device("changed", device)
+
     def _expired(self, device: Device) -> None:
         """End what a token has under way whose time is over."""
         self._depart(device, "revoked")
@@ -522,6 +531,8 @@ class Gateway:
             self._close_clients(device)
             if status == "paused":
                 self._depart(device, "paused")
+            else:
+                self.inbox.wake()
         return device.status
 
     async def host_token(self, principal: Principal, name: str | None) -> tuple[Device, str]:
@@ -670,7 +681,11 @@ class Gateway:
                 if new is not None:
                     self.devices.put(new)
                     self._tell_device("added", new)
-            elif any(getattr(new, name) != getattr(old, name) for name in _FOLLOWED):
+                continue
+            if new.trigger_count > old.trigger_count:
+                old.trigger_count, old.last_triggered_at = new.trigger_count, new.last_triggered_at
+                self._tell_device("changed", old)
+            if any(getattr(new, name) != getattr(old, name) for name in _FOLLOWED):
                 newly_paused = new.status == "paused" != old.status
                 for name in _FOLLOWED:
                     setattr(old, name, getattr(new, name))

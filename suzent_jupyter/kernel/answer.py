@@ -164,7 +164,7 @@ class Answer:
         hint = event.get("hint")
         spec = ERRORS.get(code)
         return TurnFailed(
-            f"{self.peer}: {said}",
+            said if said.startswith(self.peer) else f"{self.peer}: {said}",
             code=one_line(code, 64),
             hint=hint if isinstance(hint, str) else spec.hint if spec else "",
             answer=self,

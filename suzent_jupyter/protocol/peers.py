@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -221,11 +224,15 @@ class PeerReverseResponse(Body):
 
 
 class PeerOffer(Body):
-    """``POST /nodes/peer-offer``: a gateway that drives us gives us control of itself too."""
+    """``POST /nodes/peer-offer``: a gateway that drives us gives us control of itself too.
+
+    ``pin`` is the key that ``base_url`` shows, where no authority vouches for it.
+    """
 
     name: str = ""
     base_url: str
     token: str
+    pin: str = ""
 
 
 class DoneResponse(Body):
@@ -284,3 +291,27 @@ class GrantChangedResponse(Body):
 
     ok: bool = True
     removed: int = 0
+
+
+class ProofRequest(Body):
+    """``POST /channels/suzent/prove``: whoever holds a grant asks whether its issuer is reached at ``base_url``."""
+
+    device_id: str = Field(max_length=256)
+    nonce: str = Field(min_length=16, max_length=128)
+    base_url: str = Field(max_length=2048)
+
+
+class ProofResponse(Body):
+    """Its answer, which only the issuer can give; of the same form for grants that are none."""
+
+    proof: str
+
+
+def grant_proof(digest: bytes, nonce: str, base_url: str) -> str:
+    """Return HMAC-SHA256 (RFC 2104) over a nonce and an address, in base64, under the SHA-256 of a grant's token.
+
+    Both sides know the digest, and nobody learns the token from it. The address is part of it, and an issuer signs for
+    its own alone: another gateway could pass the question on otherwise, and the answer back.
+    """
+    text = f"{nonce}\n{base_url}".encode("utf-8", "surrogatepass")
+    return base64.b64encode(hmac.new(digest, text, hashlib.sha256).digest()).decode()

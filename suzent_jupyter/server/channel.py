@@ -122,7 +122,7 @@ async def _turn(
     gateway.runs.check(principal, conversation_id)
     prompt = Prompt(text=text)
     if attachments:
-        from .attachments import stage  # type: ignore[import-untyped,unused-ignore]
+        from .attachments import stage
 
         staging = await stage(request, attachments)
         prompt.attachments, prompt.clear = staging.attachments, staging.clear

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ..gateway.calls import Outcome
+import time
+
 from ..gateway.clients import submit_call
 from ..gateway.coverage import provider_of
+from ..gateway.exposed import expose_files
 from ..protocol.errors import SuzentError
 from ..protocol.peers import (
     GrantApproval,
@@ -67,15 +69,10 @@ async def peer_invoke(request: Request) -> bytes:
         call.command = call.command.strip()
         if call.command and call.node is None:
             call.node = provider_of(gateway, principal, call.command)
+    started = time.time()
     request.waits_for = submit_call(gateway, principal, call)
-    outcome = await _with_file_references(request, str(call.command), await request.waits_for)
+    outcome = await expose_files(gateway, principal, call, await request.waits_for, started)
     return b"".join(invoke_answer(outcome))
-
-
-async def _with_file_references(request: Request, command: str, outcome: Outcome) -> Outcome:
-    """Put references the peer can fetch in the place of files that a result names."""
-    files = getattr(request.gateway, "peer_files", None)
-    return outcome if files is None else await files.with_references(request, command, outcome)
 
 
 async def whoami(request: Request) -> WhoamiResponse:

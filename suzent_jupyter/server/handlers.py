@@ -23,6 +23,7 @@ from .auth import (
     held_principal_of_token,
     hold_back,
     principal_of_token,
+    take_note,
 )
 from .refusal import refuse
 from .request import Answer, Page, Request
@@ -141,6 +142,7 @@ class RouteHandler(Caller):
             may_write=self.may_write,
             headers=self.request.headers,
             remote=client_address(self.request)[0],
+            sender=self,
         )
         self._request = request
         try:
@@ -163,6 +165,14 @@ class RouteHandler(Caller):
             self.send_json(answer.body)
         else:
             self.send_json(answer)
+
+    async def principal_of(self, token: str) -> Principal:
+        """Return whom a token stands for."""
+        return await held_principal_of_token(self.service, self.request, token)
+
+    def take_note(self) -> None:
+        """Take note that this connection is no stranger's."""
+        take_note(self.request)
 
     def on_connection_close(self) -> None:
         """Give up what the caller no longer waits for: a call is cancelled on its device."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ..discovery import Discovery
     from ..gateway import Gateway
     from .joining import Joining
+    from .peering import Peering
+    from .reached_at import OwnUrl
     from .service import GatewayService, ServiceConfig
     from .tls.port import TlsPort
 
@@ -32,6 +34,8 @@ LOADED = (
     "suzent_jupyter.gateway.gateway",
     "suzent_jupyter.discovery",
     "suzent_jupyter.server.joining",
+    "suzent_jupyter.server.peering",
+    "suzent_jupyter.server.staging",
     "suzent_jupyter.server.tls.port",
     "suzent_jupyter.server.listener.application",
 )
@@ -60,6 +64,7 @@ class Host:
         self.tls: TlsPort | None = None
         self.discovery: Discovery | None = None
         self.joining: Joining | None = None
+        self.peering: Peering | None = None
         self._problem = ""
         self._naming: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -119,6 +124,8 @@ class Host:
         from ..gateway.gateway import Gateway
         from .joining import Joining
         from .own_address import OwnAddress
+        from .peering import Peering
+        from .staging import remove_leftovers
         from .tls.port import TlsPort, wants_tls
 
         self.gateway = Gateway(
@@ -131,7 +138,9 @@ class Host:
             agent_model=config.agent_model,
             trusted_token=self._service.kernel_token.principal,
         )
-        self.joining = Joining(self.gateway, OwnAddress(self._ports, config.mount_url))
+        own_address = OwnAddress(self._ports, config.mount_url)
+        self.joining = Joining(self.gateway, own_address)
+        self.peering = Peering(self.gateway, own_address, self._reached_at)
         loading = asyncio.ensure_future(self.gateway.start())
         if self.listener is not None:
             self.listener.serve()
@@ -155,8 +164,11 @@ class Host:
             self.gateway.started_with(node_lan_bind=self._lan_bind)
         elif config.settings.node_lan_bind:
             self._problem = "The listener is off (SuzentApp.listener_enabled): devices join through Jupyter only."
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(remove_leftovers, config.data_dir)
         self.discovery.start()
         self.joining.begin()
+        self.peering.begin()
         for warning in self.warnings:
             log.warning("%s", warning)
 
@@ -176,7 +188,8 @@ class Host:
         for server in servers:
             server.stop_listening()
         # Devices answer our goodbye while the store is written, and whoever we say goodbye to may be slow.
-        goodbyes = [part.stop() for part in (self.discovery, self.joining, self.gateway) if part is not None]
+        parts = (self.discovery, self.joining, self.peering, self.gateway)
+        goodbyes = [part.stop() for part in parts if part is not None]
         for failure in await asyncio.gather(*goodbyes, self._service.open_sockets.close(), return_exceptions=True):
             if isinstance(failure, Exception):
                 log.error("A part of the gateway did not stop cleanly", exc_info=failure)
@@ -238,6 +251,11 @@ class Host:
             await tls.add_names(*names)
         except Exception as error:
             log.warning("The TLS certificate lacks this machine's names in the tailnet: %s", error)
+
+    async def _reached_at(self, peer_url: str) -> OwnUrl:
+        from .reached_at import reached_at
+
+        return await reached_at(peer_url, self.bound, self._service.public_url)
 
     def _ports(self) -> set[int]:
         return {port for port in (self.bound.port, self.bound.tls_port) if port is not None}

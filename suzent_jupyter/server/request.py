@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..gateway import Gateway, Principal
 from ..protocol.errors import SuzentError
@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from .service import GatewayService
 
 Model = TypeVar("Model", bound="BaseModel")
+
+
+class Sender(Protocol):
+    """Whoever sent a request, for the routes that find out by themselves who that is."""
+
+    async def principal_of(self, token: str) -> Principal:
+        """Return whom a token stands for; ``unauthorized`` or ``too_many_attempts`` if nobody. That counts."""
+
+    def take_note(self) -> None:
+        """Take note that the request's connection is no stranger's: its answer may take long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,8 @@ class Request:
         The request's headers, names in any case.
     remote : str
         Address of the caller.
+    sender : Sender, optional
+        Answers for routes of authority none.
     """
 
     service: GatewayService
@@ -79,6 +91,7 @@ class Request:
     may_write: Callable[[], Awaitable[bool]] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     remote: str = ""
+    sender: Sender | None = None
 
     @property
     def gateway(self) -> Gateway:

@@ -131,6 +131,8 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/channels/suzent/whoami", granting.whoami, _AGENT, "read", None, peers.WhoamiResponse),
     Route("POST", "/channels/suzent/grant-changed", peer_routes.grant_changed, _NONE, "write",
           peers.GrantChanged, peers.GrantChangedResponse),
+    Route("POST", "/channels/suzent/prove", peer_routes.prove, _NONE, "write",
+          peers.ProofRequest, peers.ProofResponse),
     Route("GET", "/conversations", channel.list_conversations, _FULL, "read", None, chat.ConversationListResponse),
     Route("GET", "/conversations/{id}", channel.get_conversation, _FULL, "read", None, chat.ConversationResponse),
     Route("GET", "/audit", endpoints.list_audit, _FULL, "read", None, rest.AuditResponse),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..discovery import Discovery
     from ..gateway import Gateway
     from .joining import Joining
+    from .peering import Peering
     from .single.guest import Guest
     from .tls.port import TlsPort
 
@@ -195,6 +196,12 @@ class GatewayService:
         """This gateway as a node of others."""
         assert self.host.joining is not None
         return self.host.joining
+
+    @property
+    def peering(self) -> Peering:
+        """The gateways this one drives, and those that drive it."""
+        assert self.host.peering is not None
+        return self.host.peering
 
     def settings_changed(self) -> None:
         """Follow a change of the settings."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tornado.iostream import StreamClosedError
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 HEARTBEAT = b": still here\n\n"
 
 
+class BrokenOffError(Exception):
+    """An answer can't be completed; its reader learns that from the connection, which closes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
     """An answer in pieces.
@@ -24,6 +29,7 @@ class Stream:
     ----------
     pieces : AsyncIterator of bytes
         Each is written at once and by itself. It is closed when the caller hangs up, and that ends nothing else.
+        :class:`BrokenOffError` from it closes the connection.
     media_type : str
         Its content type.
     headers : dict
@@ -47,6 +53,9 @@ async def send_stream(handler: RequestHandler, answer: Stream) -> None:
     for name, value in answer.headers.items():
         handler.set_header(name, value)
     following: asyncio.Future[bytes] | None = None
+    connection: Any = handler.request.connection
+    with contextlib.suppress(AttributeError, OSError):
+        connection.stream.set_nodelay(True)  # a small event must not wait until the one before it is acknowledged
     try:
         await handler.flush()
         while True:
@@ -66,6 +75,8 @@ async def send_stream(handler: RequestHandler, answer: Stream) -> None:
         handler.finish()
     except StreamClosedError:
         pass
+    except BrokenOffError:
+        connection.close()
     finally:
         if following is not None:
             following.cancel()

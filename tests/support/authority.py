@@ -61,6 +61,7 @@ EXPECTED: dict[tuple[str, str], str] = {
     ("POST", "/channels/suzent/stop"): "agent",
     ("GET", "/channels/suzent/whoami"): "agent",
     ("POST", "/channels/suzent/grant-changed"): "none",
+    ("POST", "/channels/suzent/prove"): "none",
     ("GET", "/conversations"): "full",
     ("GET", "/conversations/{id}"): "full",
     ("GET", "/audit"): "full",

@@ -1,0 +1,220 @@
+"""A prompt for another gateway's agent: sent over the Suzent channel, its answer read as it comes.
+
+What comes may be anything. It is read within bounds, and whatever the other side does wrong is one error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncGenerator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..protocol.errors import SuzentError
+from ..protocol.limits import KIB, Limits
+from ..protocol.sse import Event, EventReader
+from ..protocol.text import clean_lines, clean_text
+from .answers import object_of, refusal
+from .http import PeerHttp
+
+if TYPE_CHECKING:
+    import httpx
+
+_INBOUND = "/channels/suzent/inbound"
+_STOP = "/channels/suzent/stop"
+_SILENT_BEATS = 4  # heartbeats that may be lost before the other side counts as gone
+_REFUSAL_BYTES = 64 * KIB
+_MESSAGE_CHARS = 500
+_ID = re.compile(r"[\x21-\x7e]{1,128}")
+_CODE = re.compile(r"[a-z][a-z_]{0,63}")
+_NOT_FOUND = re.compile(r"not\s+found", re.IGNORECASE)
+_TEXT = ("TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_CHUNK", "TEXT_MESSAGE_END")
+_ENDS = ("RUN_FINISHED", "RUN_ERROR")
+_GOES_ON = "its turn may go on over there"
+
+
+async def trigger_events(
+    http: PeerHttp,
+    base_url: str,
+    token: str,
+    prompt: Mapping[str, Any],
+    limits: Limits,
+    *,
+    name: str,
+    last_event_id: str = "",
+) -> AsyncGenerator[Event]:
+    """Send a prompt and yield the events of its turn as they come, up to RUN_FINISHED or the other side's RUN_ERROR.
+
+    Closing the iterator hangs up; the turn goes on over there.
+
+    Parameters
+    ----------
+    http : PeerHttp
+        What calls other gateways.
+    base_url, token : str
+        Where the other gateway is, and the grant it gave us.
+    prompt : mapping
+        The body of ``POST /channels/suzent/inbound``.
+    limits : Limits
+        ``peer_timeout``, ``peer_line_bytes``, ``run_bytes``, ``heartbeat``, and ``transfer_ttl``, in which the other
+        side may fetch files before it answers.
+    name : str
+        How people call the peer.
+    last_event_id : str
+        The last event the caller has, to read a turn on rather than begin one.
+
+    Raises
+    ------
+    SuzentError
+        ``peer_revoked``, ``peer_refused``, ``peer_unreachable`` or ``bad_peer_answer``, also between two events.
+    """
+    wait = limits.peer_timeout + (limits.transfer_ttl if prompt.get("attachments") else 0.0)
+    headers = {"Accept": "text/event-stream"}
+    if _ID.fullmatch(last_event_id):
+        headers["Last-Event-ID"] = last_event_id
+    url = base_url.rstrip("/") + _INBOUND
+    opened = http.stream("POST", url, token=token, json=dict(prompt), connect_timeout=wait, headers=headers)
+    turn = _Turn(name)
+    async with opened as response:
+        await _check(response, url, name, limits)
+        reader = EventReader(int(limits.peer_line_bytes))
+        async with contextlib.aclosing(_pieces(response, name, limits)) as pieces:
+            async for piece in pieces:
+                for event in reader.feed(piece):
+                    yield turn.take(event)
+                    if turn.over:
+                        return
+                if reader.done:
+                    break
+        said_done = reader.done
+        for event in reader.close():
+            yield turn.take(event)
+            if turn.over:
+                return
+        yield turn.end(said_done=said_done, framed=_is_framed(response))
+
+
+class _Turn:
+    """What was seen of a turn, and how it may end."""
+
+    def __init__(self, name: str) -> None:
+        self.over = False
+        self._name = name
+        self._seen = False
+        self._written = False
+        self._last = ""
+        self._ids = {"threadId": "", "runId": ""}
+
+    def take(self, event: Event) -> Event:
+        data, kind = event.data, event.data["type"]
+        self._seen = True
+        self._written = self._written or kind in _TEXT
+        self._last = kind
+        if kind == "RUN_STARTED":
+            self._ids = {name: clean_text(data.get(name), 128) for name in self._ids}
+        self.over = kind in _ENDS
+        if kind == "RUN_ERROR":
+            code = data.get("code")
+            known = code if isinstance(code, str) and _CODE.fullmatch(code) else "agent_failed"
+            said = _said(data.get("message")) or "It failed, and did not say why."
+            data = {**data, "message": said, "code": known}
+        return Event(event.id if _ID.fullmatch(event.id) else "", data)
+
+    def end(self, *, said_done: bool, framed: bool) -> Event:
+        """Return the end that the other side left out, if it came to one.
+
+        Suzent's servers leave it out at times. A stream that just stops may also be a gateway that was killed: where
+        neither chunks nor a length say that all of it is there, the text at least must have been ended.
+        """
+        if not self._seen and not said_done:
+            raise SuzentError("bad_peer_answer", f"{self._name} answered with a stream without any event.")
+        if not said_done and not (self._written and (framed or self._last == "TEXT_MESSAGE_END")):
+            raise _broke_off(self._name)
+        self.over = True
+        return Event("", {"type": "RUN_FINISHED", **self._ids})
+
+
+async def _check(response: httpx.Response, url: str, name: str, limits: Limits) -> None:
+    """Raise for whatever is not the beginning of a stream of events."""
+    status = response.status_code
+    if status != 200:
+        raise refusal(url, status, await _refusal(response, limits), name)
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "text/event-stream":
+        shown = clean_text(kind, 64) or "something"
+        raise SuzentError("bad_peer_answer", f"{name} answered with {shown} instead of a stream of events.")
+
+
+async def _refusal(response: httpx.Response, limits: Limits) -> bytes:
+    """Return the body of a refusal; nothing where it is too long or does not end."""
+    content = b""
+    try:
+        async with asyncio.timeout(limits.peer_timeout):
+            async for piece in response.aiter_raw():
+                content += piece
+                if len(content) > _REFUSAL_BYTES:
+                    return b""
+    except TimeoutError:
+        return b""
+    return content
+
+
+async def _pieces(response: httpx.Response, name: str, limits: Limits) -> AsyncGenerator[bytes]:
+    import httpx
+
+    size = 0
+    silence = limits.heartbeat * _SILENT_BEATS
+    pieces = response.aiter_raw()
+    try:
+        while True:
+            async with asyncio.timeout(silence) as deadline:
+                piece = await anext(pieces, None)
+            if piece is None:
+                return
+            size += len(piece)
+            if size > limits.run_bytes:
+                raise SuzentError(
+                    "bad_peer_answer", f"{name} sent more than {int(limits.run_bytes):,} bytes in one turn; {_GOES_ON}."
+                )
+            yield piece
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        message = f"{name} has been silent for {silence:g} s; {_GOES_ON}."
+        raise SuzentError("peer_unreachable", message) from None
+    except (httpx.TransportError, httpx.StreamError):
+        raise _broke_off(name) from None
+
+
+def _broke_off(name: str) -> SuzentError:
+    return SuzentError("peer_unreachable", f"{name} broke off in the middle of its answer; {_GOES_ON}.")
+
+
+def _is_framed(response: httpx.Response) -> bool:
+    return "content-length" in response.headers or "transfer-encoding" in response.headers
+
+
+def _said(text: Any) -> str:
+    """Return what the other side says as a line of ours; "not found" would have Suzent's CLI look for a peer."""
+    return _NOT_FOUND.sub("missing", clean_text(clean_lines(text) if isinstance(text, str) else "", _MESSAGE_CHARS))
+
+
+async def stop_turn(http: PeerHttp, base_url: str, token: str, *, name: str) -> str:
+    """Stop our turn on a peer, and return the conversation it belongs to.
+
+    Raises
+    ------
+    SuzentError
+        ``nothing_running``, ``peer_revoked``, ``peer_refused``, ``peer_unreachable`` or ``bad_peer_answer``.
+    """
+    url = base_url.rstrip("/") + _STOP
+    answer = await http.request("POST", url, token=token, json={}, max_bytes=_REFUSAL_BYTES)
+    if answer.status == 409:
+        raise SuzentError("nothing_running", f"No turn of ours runs on {name}.")
+    if answer.status >= 400:
+        raise refusal(url, answer.status, answer.content, name)
+    body = object_of(url, answer)
+    if body.get("stopped") is not True:
+        raise SuzentError("bad_peer_answer", f"{name} does not say that it stopped.")
+    return clean_text(body.get("agent_id"), 256)

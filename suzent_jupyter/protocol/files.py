@@ -1,0 +1,74 @@
+"""Names and kinds of files that come from other machines, made harmless."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import quote
+
+from .text import clean_text
+
+_NAME_BYTES = 200  # file systems take 255, and we put something before it
+_FORBIDDEN = re.compile(r'[<>:"|?*\x00-\x1f]')
+# Names that Windows gives to devices, whatever follows the first dot.
+_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.IGNORECASE)
+_MEDIA_TYPE = re.compile(r"([a-z]+)/([a-z0-9][a-z0-9.+_-]{0,100})")
+_IMAGES = frozenset(["png", "jpeg", "gif", "webp", "bmp", "tiff", "avif"])
+_OTHERS = frozenset(
+    ["application/pdf", "application/json", "application/zip", "text/plain", "text/csv", "text/markdown"]
+)
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+)
+
+#: What is only to be kept, never to be shown.
+OCTETS = "application/octet-stream"
+
+
+def clean_file_name(value: Any, fallback: str = "file") -> str:
+    """Return the last part of a path as a name that every file system takes and that hides nothing."""
+    text = value if isinstance(value, str) else ""
+    name = clean_text(re.split(r"[/\\]", text)[-1], 4 * _NAME_BYTES)
+    name = _FORBIDDEN.sub("_", name).strip(" .")
+    if not name:
+        return fallback
+    if _DEVICES.fullmatch(name):
+        name = f"_{name}"
+    while len(name.encode()) > _NAME_BYTES:
+        stem, dot, suffix = name.rpartition(".")
+        name = f"{stem[:-1]}{dot}{suffix}" if len(stem) > 1 and len(suffix) <= 16 else name[:-1]
+    return name
+
+
+def safe_media_type(value: Any) -> str:
+    """Return a media type that no browser takes for a page or a program, without parameters; else that of bytes."""
+    text = value.partition(";")[0].strip().lower() if isinstance(value, str) else ""
+    found = _MEDIA_TYPE.fullmatch(text)
+    if found is None:
+        return OCTETS
+    kind, name = found.groups()
+    harmless = name in _IMAGES if kind == "image" else kind in ("audio", "video") or text in _OTHERS
+    return text if harmless else OCTETS
+
+
+def photo_type(head: bytes) -> str | None:
+    """Return the media type of a photo by its first bytes; None for what is no PNG or JPEG."""
+    return next((kind for signature, kind in _SIGNATURES if head.startswith(signature)), None)
+
+
+def attachment_header(name: str) -> str:
+    """Return ``Content-Disposition`` for a file to be kept (RFC 6266, with the name as in RFC 8187)."""
+    plain = re.sub(r"[^ !#$&+.0-9A-Z^_`a-z|~()\[\]-]", "_", name)
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
+
+
+def named_in(header: str) -> str:
+    """Return the name in a ``Content-Disposition``, cleaned; ``""`` if there is none."""
+    from email.message import Message
+    from email.utils import collapse_rfc2231_value
+
+    message = Message()
+    message["Content-Disposition"] = re.sub(r"[\x00-\x1f]", " ", header[:4096])
+    value = message.get_param("filename", "", "content-disposition")
+    return clean_file_name(collapse_rfc2231_value(value) if value else "", "")
