@@ -200,7 +200,7 @@ def _said(text: Any) -> str:
     return _NOT_FOUND.sub("missing", clean_text(clean_lines(text) if isinstance(text, str) else "", _MESSAGE_CHARS))
 
 
-async def stop_turn(http: PeerHttp, base_url: str, token: str, *, name: str) -> str:
+async def stop_turn(http: PeerHttp, base_url: str, token: str, *, name: str, chat_id: str | None = None) -> str:
     """Stop our turn on a peer, and return the conversation it belongs to.
 
     Raises
@@ -209,7 +209,9 @@ async def stop_turn(http: PeerHttp, base_url: str, token: str, *, name: str) -> 
         ``nothing_running``, ``peer_revoked``, ``peer_refused``, ``peer_unreachable`` or ``bad_peer_answer``.
     """
     url = base_url.rstrip("/") + _STOP
-    answer = await http.request("POST", url, token=token, json={}, max_bytes=_REFUSAL_BYTES)
+    answer = await http.request(
+        "POST", url, token=token, json={"chat_id": chat_id} if chat_id else {}, max_bytes=_REFUSAL_BYTES
+    )
     if answer.status == 409:
         raise SuzentError("nothing_running", f"No turn of ours runs on {name}.")
     if answer.status >= 400:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ..gateway.peer_files import PeerFile, PeerFiles, file_unknown
-from ..protocol.chat import StopResponse
+from ..protocol.chat import ChatStopRequest, StopResponse
 from ..protocol.errors import SuzentError
 from ..protocol.files import attachment_header, named_in, safe_media_type
 from ..protocol.peers import TriggerRequest
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..gateway.peers import KeptPeer
     from .peering import Peering
 
+_EVENT_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _FILE_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
@@ -43,12 +44,14 @@ async def trigger(request: Request) -> Stream:
         raise SuzentError("invalid_request", "`prompt` must not be empty.")
     if len(prompt) > limits.prompt_chars:
         raise SuzentError("invalid_request", f"`prompt` may have {int(limits.prompt_chars):,} characters at most.")
-    files = await look_at(request.gateway, request.principal, wanted.attachments)
+    last = request.headers.get("Last-Event-ID", "").strip()
+    if last and not _EVENT_ID.fullmatch(last):  # another turn is not what such a caller wants
+        raise SuzentError("invalid_request", "`Last-Event-ID` must be the id of an event, such as 3f2a:7.")
+    files = await look_at(request.gateway, request.principal, [] if last else wanted.attachments)
     base_url = await _own_url(peering, peer) if files else ""
     body: dict[str, object] = {"content": prompt}
     if wanted.chat_id:
         body["chat_id"] = wanted.chat_id
-    last = request.headers.get("Last-Event-ID", "")
     pieces = _answer(request.gateway, request.principal, peering, peer, body, files, base_url, last)
     return Stream(pieces, heartbeat=limits.heartbeat)
 
@@ -104,14 +107,15 @@ async def _answer(
 
 
 async def stop_peer(request: Request) -> StopResponse:
-    """Stop our turn on a peer."""
+    """Stop our turn on a peer; `chat_id` names one other than that of its usual conversation."""
     peering = request.service.peering
+    chat_id = request.model(ChatStopRequest).chat_id
     peer = await peering.driven(request.principal, request.path["id"])
     try:
         http, token = await peering.http(), await peering.token(peer)
         from ..peers.trigger import stop_turn
 
-        return StopResponse(agent_id=await stop_turn(http, peer.base_url, token, name=peer.name))
+        return StopResponse(agent_id=await stop_turn(http, peer.base_url, token, name=peer.name, chat_id=chat_id))
     except SuzentError as error:
         peering.refused_by(peer, error)
         raise

@@ -1,4 +1,4 @@
-"""Grants and peers, as they come about over the routes."""
+"""Grants as they come about over the routes, and a server that gives one."""
 
 from __future__ import annotations
 
@@ -20,22 +20,6 @@ async def grant(gateway: Addresses, name: str = "Lab", address: str = "", **term
         assert approved.status_code == 200, approved.text
         status = (await stranger.get(f"/nodes/grant-status/{asked['request_id']}")).json()
         return str(approved.json()["device_id"]), str(status["token"])
-
-
-async def control(ours: Addresses, base_url: str, approve: Callable[[str], Awaitable[Any]] | None = None) -> str:
-    """Ask the gateway at ``base_url`` for control; ``approve`` gets the request's id. Returns the peer's id."""
-    async with ours.http() as http:
-        asked = await http.post("/nodes/control", json={"base_url": base_url})
-        assert asked.status_code == 200, asked.text
-        if approve is not None:
-            await approve(asked.json()["request_id"])
-        query = {"request_id": asked.json()["request_id"], "base_url": base_url}
-        async with asyncio.timeout(10):
-            while True:
-                status = (await http.get("/nodes/control-status", params=query)).json()
-                if status["status"] == "approved":
-                    return str(status["peer_id"])
-                await asyncio.sleep(0.02)
 
 
 def playing_suzent(rest: Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]) -> Any:
