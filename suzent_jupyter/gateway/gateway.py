@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from .._version import __version__
+from ..agent.clients import close_clients
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.rest import ApprovedDeviceInfo, AuditEntry, NodeInfo, PairingActionResponse, PendingNodeInfo
@@ -185,16 +186,17 @@ class Gateway:
 
     async def stop(self) -> None:
         """Close every socket with 1001 and finish writing. Listening must have stopped already."""
-        await self.inbox.stop()
-        await self.runs.stop()
+        self.runs.end_all()
         for link in [*self._links.values(), *self.sockets.all()]:
             link.going_away()
         for client in list(self._clients):
             client.close()
+        await asyncio.gather(self.inbox.stop(), self.runs.stop())
         self.peer_files.close()
         self._expiry.stop()
         self.grants.close()
         await self._usage.flush()
+        await close_clients()
         await self.audit.flush()
         await self.store.close()
 

@@ -364,11 +364,15 @@ class Runs:
         run.finish(End("stopped"))
         await run.released.wait()
 
-    async def stop(self) -> None:
-        """End every turn with ``stopping``, within a bound."""
+    def end_all(self) -> None:
+        """End every turn with ``stopping``, and begin no other."""
         self._stopping = True
         for run in list(self._running.values()):
             run.finish(End.of(SuzentError("stopping", "The gateway is stopping.")))
+
+    async def stop(self) -> None:
+        """End every turn and wait, within a bound, until what there is has been kept."""
+        self.end_all()
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=_STOP_SECONDS)
 

@@ -62,8 +62,8 @@ def refusal(url: str, status: int, content: bytes, name: str = "") -> SuzentErro
     code = body.get("code")
     if status == 401:
         return SuzentError("peer_revoked", f"{who} does not accept our token any more.")
-    if status == 403:
-        return SuzentError("peer_refused", f"{who} refuses: {words or 'that is not allowed'}")
+    if status == 403 and words:
+        return SuzentError("peer_refused", f"{who} refuses: {words}")
     if isinstance(code, str) and code in _PASSED_ON:
         details: dict[str, Any] = {}
         after = body.get("retry_after")

@@ -117,7 +117,7 @@ class RemoteGateway:
         """Ask whether our token still holds; never fails."""
         url = f"{self._base}/channels/suzent/whoami"
         try:
-            answer = await self._ask("GET", url)
+            answer = await self._ask("GET", url, seconds=self._limits.callback_timeout)
             if answer.status in (401, 403):
                 return Standing("revoked")
             device_id = object_of(url, answer).get("peer_id")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from .text import clean_text
 
@@ -17,6 +17,9 @@ _IMAGES = frozenset(["png", "jpeg", "gif", "webp", "bmp", "tiff", "avif"])
 _OTHERS = frozenset(
     ["application/pdf", "application/json", "application/zip", "text/plain", "text/csv", "text/markdown"]
 )
+_HEADER_CHARS = 4096
+_EXTENDED = re.compile(r"filename\*\s*=\s*UTF-8'[^']*'([^;\s]+)", re.IGNORECASE)
+_PLAIN = re.compile(r'filename\s*=\s*(?:"([^"]*)"|([^;\s]+))', re.IGNORECASE)
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -65,10 +68,8 @@ def attachment_header(name: str) -> str:
 
 def named_in(header: str) -> str:
     """Return the name in a ``Content-Disposition``, cleaned; ``""`` if there is none."""
-    from email.message import Message
-    from email.utils import collapse_rfc2231_value
-
-    message = Message()
-    message["Content-Disposition"] = re.sub(r"[\x00-\x1f]", " ", header[:4096])
-    value = message.get_param("filename", "", "content-disposition")
-    return clean_file_name(collapse_rfc2231_value(value) if value else "", "")
+    header = header[:_HEADER_CHARS]
+    if (extended := _EXTENDED.search(header)) is not None:
+        return clean_file_name(unquote(extended[1]), "")
+    plain = _PLAIN.search(header)
+    return clean_file_name(plain[1] if plain[1] is not None else plain[2], "") if plain is not None else ""

@@ -125,6 +125,11 @@ class Limits:
     agent_steps: int = _limit(25, "count", "requests a model may be asked within one turn")
     agent_tokens: int = _limit(200_000, "count", "tokens a model may use within one turn")
     agent_file_bytes: int = _limit(256 * KIB, "bytes", "of a file, what a model may read at once")
+    agent_result_bytes: int = _limit(64 * KIB, "bytes", "of a device's result, what a model is shown")
+    agent_image_bytes: int = _limit(1 * MIB, "bytes", "a picture in a result, up to which a model is shown it")
+    agent_upload_bytes: int = _limit(5 * MIB, "bytes", "a picture attached to a prompt, likewise")
+    model_timeout: float = _limit(120.0, "s", "silence of a model's server that ends the turn")
+    model_patience: float = _limit(20.0, "s", "how long a model's server that is busy is asked again, in all")
 
     # Files between peers
     peer_file_ttl: float = _limit(3600.0, "s", "how long a file a peer may fetch is kept")

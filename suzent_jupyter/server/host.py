@@ -33,6 +33,7 @@ _PORT_PAUSE = 0.05
 LOADED = (
     "suzent_jupyter.gateway.gateway",
     "suzent_jupyter.discovery",
+    "suzent_jupyter.server.contents",
     "suzent_jupyter.server.joining",
     "suzent_jupyter.server.peering",
     "suzent_jupyter.server.staging",
@@ -122,6 +123,7 @@ class Host:
             await asyncio.to_thread(import_module, module)
         from ..discovery import Discovery
         from ..gateway.gateway import Gateway
+        from .contents import file_access
         from .joining import Joining
         from .own_address import OwnAddress
         from .peering import Peering
@@ -138,6 +140,7 @@ class Host:
             agent_model=config.agent_model,
             trusted_token=self._service.kernel_token.principal,
         )
+        self.gateway.files = file_access(config.contents, config.limits)
         own_address = OwnAddress(self._ports, config.mount_url)
         self.joining = Joining(self.gateway, own_address)
         self.peering = Peering(self.gateway, own_address, self._reached_at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from ..protocol.peers import (
@@ -53,7 +54,10 @@ async def peer_capabilities(request: Request) -> PeerCapabilitiesResponse:
 async def invoke_peer(request: Request) -> dict[str, Any]:
     """Call a command of one of a peer's nodes."""
     wanted = request.model(PeerInvokeRequest)
-    return await request.service.peering.invoke(request.principal, request.path["id"], wanted)
+    call = request.service.peering.invoke(request.principal, request.path["id"], wanted)
+    # Whoever hangs up ends it, and the peer sees us hang up.
+    request.waits_for = asyncio.ensure_future(call)
+    return dict(await request.waits_for)
 
 
 async def set_mode(request: Request) -> PeerModeResponse:

@@ -11,10 +11,10 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.calls import error_of
+from support.calls import error_of, store_loaded
 from support.client import BareClient
 from support.device import BareDevice
-from support.gateways import ThreadedGateway
+from support.gateways import Process, ThreadedGateway
 from support.grants import ask, asks, departures, device_of, granted, holder, status, stranger
 from support.running import sync, until
 
@@ -576,3 +576,28 @@ def test_hostile_requests_are_made_harmless(
     assert shown.controller_name
     assert shown.controller_addr == "" or shown.controller_addr.startswith(("http://", "https://"))
     shared_gateway.run(grants.deny(principal, asked.code))
+
+
+def test_an_approved_grant_survives_the_end_of_its_gateway(start_process: Callable[..., Process]) -> None:
+    gateway = start_process()
+
+    async def approve() -> tuple[str, str, str]:
+        first, _ = await granted(gateway)
+        device_id, token = await granted(gateway, {"covers": "agent", "commands": ["camera.*"], "expires_in": 3600})
+        return first, device_id, token
+
+    first, device_id, token = asyncio.run(approve())
+    gateway.kill()
+    again = start_process()
+
+    async def look() -> None:
+        await store_loaded(again)
+        kept = await device_of(again, device_id)
+        assert kept is not None
+        assert (kept["covers"], kept["commands"], kept["expires_at"] != "") == ("agent", ["camera.*"], True)
+        assert await device_of(again, first) is None
+        async with holder(again, token) as http:
+            assert (await http.get("/channels/suzent/whoami")).json()["peer_id"] == device_id
+            assert error_of(await peer_invoke(http, "camera.snap")) == (403, "not_granted")
+
+    asyncio.run(look())

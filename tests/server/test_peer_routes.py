@@ -153,7 +153,7 @@ async def test_a_pause_is_not_told(one: ThreadedGateway, other: ThreadedGateway)
     link = await control(one, other)
     await link.becomes(outbound_status="ready")
     await post(other, f"/nodes/devices/{link.device_id}/status", {"status": "paused"})
-    heard = one.service.peering._hints
+    heard = one.service.peering._moves._hints
     assert heard._again is False and heard._working is False
     assert (await link.peer())["outbound_status"] == "revoked"
     assert (await peers(other))[0]["inbound"] == "paused"
@@ -259,7 +259,7 @@ async def test_a_peer_on_another_port_is_found_again_by_control(one: ThreadedGat
     first = make_gateway()
     link = await control(one, first)
     await asyncio.to_thread(first.stop)
-    one.service.peering._hints.heard = lambda *_: None  # type: ignore[method-assign]
+    one.service.peering._moves._hints.heard = lambda *_: None  # type: ignore[method-assign]
     moved = await asyncio.to_thread(make_gateway, first.config.data_dir)
     again = await control(one, moved, name="Other name")
     assert again.peer_id == link.peer_id
@@ -278,7 +278,7 @@ async def test_a_stranger_cannot_move_a_peer(one: ThreadedGateway, make_gateway:
         for address in (stranger.url, "http://10.0.0.1:80", "nonsense"):
             answer = await http.post("/channels/suzent/grant-changed", json={"base_url": address})
             assert answer.json() == {"ok": True, "removed": 0}
-    hints = one.service.peering._hints
+    hints = one.service.peering._moves._hints
     async with asyncio.timeout(10):
         while hints._working:
             await asyncio.sleep(0.02)
@@ -290,7 +290,7 @@ async def test_hints_by_the_hundred_cost_a_look_a_second(one: ThreadedGateway, o
     link = await control(one, other)
     await link.becomes(outbound_status="ready")
     asked: list[float] = []
-    statuses = one.service.peering._statuses
+    statuses = one.service.peering._book.statuses
     probe = statuses._probe
 
     async def counted(peer: Any) -> Any:
