@@ -52,6 +52,7 @@ class Dispatcher:
         timeout: Any = None,
         idempotency_key: str | None = None,
         on_progress: Callable[[dict[str, Any]], None] | None = None,
+        on_agent_event: Callable[[Any, int], None] | None = None,
         origin: dict[str, Any] | None = None,
     ) -> asyncio.Future[Outcome]:
         """Start a call.
@@ -66,6 +67,8 @@ class Dispatcher:
             The parameters object as raw JSON; unpacked only where the capability declares what it takes.
         on_progress : callable, optional
             Called with ``{seq, fraction, message, data}``.
+        on_agent_event : callable, optional
+            Called with each frame ``agent.event`` as the device sent it, and its bytes.
         origin : dict, optional
             Kept in the audit trail.
 
@@ -95,6 +98,7 @@ class Dispatcher:
                     return earlier
             call = self._check(principal, session, command, params, started, seconds)
             call.on_progress = on_progress
+            call.on_agent_event = on_agent_event
             call.origin = origin
             if idempotency_key is not None:
                 call.idempotency, call.fingerprint = (principal.account, idempotency_key), fingerprint
@@ -197,6 +201,13 @@ class Dispatcher:
                 "data": frame.get("data"),
             }
         )
+
+    @staticmethod
+    def agent_event(session: NodeSession, frame: dict[str, Any], size: int) -> None:
+        """Pass on an event of the turn that a device's agent answers."""
+        call = session.calls.get(str(frame.get("request_id")))
+        if call is not None and call.on_agent_event is not None and not call.future.done():
+            call.on_agent_event(frame, size)
 
     def session_ended(self, session: NodeSession, error: SuzentError) -> None:
         """Fail all calls of a session at once."""

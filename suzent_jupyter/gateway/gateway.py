@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +17,7 @@ import msgspec
 
 from .._version import __version__
 from ..agent.clients import close_clients
+from ..protocol.device import AGENT_COMMAND
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.rest import ApprovedDeviceInfo, AuditEntry, NodeInfo, PairingActionResponse, PendingNodeInfo
@@ -27,6 +29,7 @@ from .clients import ClientLink
 from .clock import now_text
 from .conversations import Conversations
 from .coverage import covered_nodes
+from .device_agent import agent_of_device
 from .devices import Device, Devices
 from .dispatch import Dispatcher
 from .expiry import Expiry
@@ -141,6 +144,7 @@ class Gateway:
         #: Called when a token stops speaking for anyone: with its device, and ``revoked`` or ``paused``.
         self.departures: list[Callable[[Device, Literal["revoked", "paused"]], None]] = []
         self.agents = Agents(self.registry)
+        self.agents.of_device = partial(agent_of_device, self)
         if agent_model:
             self.agents.of_model = of_model(self)
         #: What an agent sees of the server's files; None when alone.
@@ -644,6 +648,8 @@ class Gateway:
         self.changes.publish(
             "nodes", kind, lambda: session.info().model_dump(), lambda principal: Registry.may_see(principal, session)
         )
+        if kind != "removed" and AGENT_COMMAND in session.capabilities:
+            self.agents.tell()
 
     def _tell_device(self, kind: str, device: Device) -> None:
         self.changes.publish(

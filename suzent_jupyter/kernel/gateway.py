@@ -34,6 +34,7 @@ from .values import jsonable, prepare
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .agent import Agents
     from .channel import Channel
     from .connections import Connection
     from .invitation import Invitation
@@ -129,6 +130,12 @@ class Gateway(Peering):
         # Running `gw = connect()` again in a notebook must not leave the old one's thread and socket behind.
         weakref.finalize(self, channel.stop).atexit = False
         return channel
+
+    @cached_property
+    def _agents(self) -> Agents:
+        from .agent import Agents
+
+        return Agents(self._channel)
 
     @cached_property
     def _mirror(self) -> Mirror:

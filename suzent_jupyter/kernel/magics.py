@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -56,6 +57,9 @@ class SuzentMagics(Magics):  # type: ignore[misc]
         """Use another gateway from now on, if it answers."""
         new = connect(url, token, pin=pin)
         new.records("pending")
+        agents = sys.modules.get(f"{__package__}.agent")
+        if agents is not None and self._gateway is not None:
+            agents.agent.move(self._gateway, new)
         if self._gateway is not None:
             self._gateway.close()
         self._gateway = new

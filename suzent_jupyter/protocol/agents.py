@@ -6,7 +6,10 @@ an agent yields is the inside of a turn only. That a turn starts, ends and fails
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import AsyncIterator
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -14,6 +17,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
     from ag_ui.core import BaseEvent
+
+
+async def load_events() -> None:
+    """Load :mod:`.events`, and with it ``ag_ui``, in a thread: the first time takes some tenths of a second."""
+    if f"{__package__}.events" not in sys.modules:
+        await asyncio.to_thread(import_module, ".events", __package__)
 
 
 class TurnPart(BaseModel):

@@ -56,3 +56,14 @@ def clean_tags(value: Any, count: int, limit: int = 64) -> list[str]:
         return []
     tags = (clean_text(item, limit) for item in value[: count * 4])
     return list(dict.fromkeys(tag for tag in tags if tag))[:count]
+
+
+def whole_text(text: str) -> str:
+    """Return ``text`` as UTF-8 can carry it: halves of surrogate pairs joined, and U+FFFD for one that stands alone."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
