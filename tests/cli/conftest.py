@@ -9,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from support.gateways import ThreadedGateway
+from support.played_suzent import PlayedSuzent
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -34,3 +36,17 @@ def run(gateway: ThreadedGateway, tmp_path: Path) -> Run:
         return done
 
     return start
+
+
+@pytest.fixture
+def take_control(gateway: ThreadedGateway) -> Callable[[PlayedSuzent], None]:
+    """Have the gateway control a server, under the name "Desk"."""
+
+    def take(server: PlayedSuzent) -> None:
+        with httpx.Client(base_url=gateway.url, headers=gateway.headers, timeout=20) as http:
+            asked = http.post("/nodes/control", json={"base_url": server.url, "name": "Desk"}).json()
+            server.do("approve", request_id=asked["request_id"])
+            query = {"base_url": server.url, "request_id": asked["request_id"], "name": "Desk"}
+            assert http.get("/nodes/control-status", params=query).json()["status"] == "approved"
+
+    return take

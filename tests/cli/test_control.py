@@ -42,6 +42,10 @@ def test_control_of_another(run: Run, suzent: PlayedSuzent) -> None:
     listed = json.loads(run("peers", "--refresh", "--json").stdout)["peers"]
     assert [(each["name"], each["outbound_status"]) for each in listed] == [("Desk", "ready")]
     assert "OUTBOUND" in run("peers").stdout
+
+
+def test_a_peer_and_its_devices(run: Run, suzent: PlayedSuzent, take_control: Callable[[PlayedSuzent], None]) -> None:
+    take_control(suzent)
     assert "echo" in run("peer", "capabilities", "Desk").stdout
     assert json.loads(run("peer", "invoke", "Desk", "echo", "a=1").stdout) == {"y": 2}
     assert json.loads(run("node", "invoke", "Desk", "echo", "a=1", "--json").stdout)["result"] == {"y": 2}
@@ -49,6 +53,11 @@ def test_control_of_another(run: Run, suzent: PlayedSuzent) -> None:
     assert "Evil box" in run("peer", "invoke", "Desk", "fail", status=1).stderr
     assert "jupyter suzent peers" in run("peer", "invoke", "nobody", "echo", status=1).stderr
 
+
+def test_a_peer_is_paused_let_in_and_removed(
+    run: Run, suzent: PlayedSuzent, take_control: Callable[[PlayedSuzent], None]
+) -> None:
+    take_control(suzent)
     assert "paused" in run("peer", "mode", "Desk", "paused").stdout
     assert "jupyter suzent peer mode" in run("peer", "invoke", "Desk", "echo", status=1).stderr
     run("peer", "mode", "Desk", "sideways", status=2)

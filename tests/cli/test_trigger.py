@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from support.gateways import ThreadedGateway
 from support.played_suzent import PlayedSuzent
@@ -27,14 +26,10 @@ CALL = [
 
 
 @pytest.fixture
-def suzent(gateway: ThreadedGateway) -> Iterator[PlayedSuzent]:
+def suzent(take_control: Callable[[PlayedSuzent], None]) -> Iterator[PlayedSuzent]:
     """A server that the gateway controls under the name "Desk"."""
     with PlayedSuzent("desk", "--remote") as server:
-        with httpx.Client(base_url=gateway.url, headers=gateway.headers, timeout=20) as http:
-            asked = http.post("/nodes/control", json={"base_url": server.url, "name": "Desk"}).json()
-            server.do("approve", request_id=asked["request_id"])
-            query = {"base_url": server.url, "request_id": asked["request_id"], "name": "Desk"}
-            assert http.get("/nodes/control-status", params=query).json()["status"] == "approved"
+        take_control(server)
         yield server
 
 
