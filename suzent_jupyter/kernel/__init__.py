@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .answer import Answer
+    from .control import ControlRequest
     from .errors import (
         CallCancelled,
         CallTimeout,
@@ -16,28 +18,36 @@ if TYPE_CHECKING:
         NodeAmbiguous,
         NodeNotFound,
         NoGateway,
+        PeerUnknown,
+        TurnFailed,
         Unauthorized,
         UnknownCommand,
         Untrusted,
     )
     from .gateway import Gateway, connect
     from .node import Node
+    from .remote_file import RemoteFile
     from .results import Binary, Result
 
 
 __all__ = [
+    "Answer",
     "Binary",
     "CallCancelled",
     "CallTimeout",
     "CapabilityFailed",
     "ConnectionLost",
+    "ControlRequest",
     "Gateway",
     "KernelError",
     "NoGateway",
     "Node",
     "NodeAmbiguous",
     "NodeNotFound",
+    "PeerUnknown",
+    "RemoteFile",
     "Result",
+    "TurnFailed",
     "Unauthorized",
     "UnknownCommand",
     "Untrusted",
@@ -48,18 +58,23 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "Answer": "answer",
         "Binary": "results",
         "CallCancelled": "errors",
         "CallTimeout": "errors",
         "CapabilityFailed": "errors",
         "ConnectionLost": "errors",
+        "ControlRequest": "control",
         "Gateway": "gateway",
         "KernelError": "errors",
         "NoGateway": "errors",
         "Node": "node",
         "NodeAmbiguous": "errors",
         "NodeNotFound": "errors",
+        "PeerUnknown": "errors",
+        "RemoteFile": "remote_file",
         "Result": "results",
+        "TurnFailed": "errors",
         "Unauthorized": "errors",
         "UnknownCommand": "errors",
         "Untrusted": "errors",

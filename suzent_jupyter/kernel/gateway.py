@@ -11,10 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ERRORS
 from . import wire
-from .errors import InvalidParams, NodeAmbiguous, NodeNotFound, UsageError
+from .errors import (
+    InvalidParams,
+    KernelError,
+    NodeAmbiguous,
+    NodeNotFound,
+    NoGateway,
+    Unauthorized,
+    Unreachable,
+    UsageError,
+)
+from .granting import approval, granted
 from .locate import Locator, Secret
 from .mirror import Mirror
 from .origin import Origin
+from .peering import Peering
 from .plain import one_line
 from .rest import Rest, segment
 from .results import Result
@@ -98,7 +109,7 @@ def connect(url: str | None = None, token: str | None = None, *, pin: str | None
     return gateway
 
 
-class Gateway:
+class Gateway(Peering):
     """The gateway that devices join; made by :func:`connect`.
 
     ``gateway["MyPhone"]`` is a connected node by name, id or unique id prefix. Methods block; ``ainvoke`` is their
@@ -207,13 +218,9 @@ class Gateway:
         return frame
 
     def records(self, kind: str) -> list[Record]:
-        """Return ``nodes``, ``pending``, ``devices`` or ``connections`` as the gateway's own records."""
+        """Return ``nodes``, ``pending``, ``devices``, ``connections``, ``peers`` or ``grants`` as the gateway's own."""
         items: list[Record] = self._rest.get("/nodes" if kind == "nodes" else f"/nodes/{kind}")[kind]
         return items
-
-    def get(self, path: str, **query: Any) -> Any:
-        """Return the JSON of one of the gateway's routes, such as ``/nodes/peers``."""
-        return self._rest.get(path, **query)
 
     def post(self, path: str, body: Any = None) -> Any:
         """Send JSON to one of the gateway's routes and return its answer."""
@@ -257,7 +264,8 @@ class Gateway:
         Parameters
         ----------
         node : str
-            Name, id, or unique id prefix.
+            Name, id, or unique id prefix; or, where no node is called that, ``PEER`` or ``PEER/NODE``: a device of
+            another gateway that we control.
         command : str
             Such as ``camera.snap``.
         params : dict, optional
@@ -286,6 +294,8 @@ class Gateway:
         request = wire.Invoke(node, command, body, timeout, idempotency_key, self._origin.current())
         try:
             frame = self._channel.call(request, progress)
+        except NodeNotFound as missing:
+            return self._invoke_elsewhere(missing, node, command, params, timeout, idempotency_key)
         except (TypeError, OverflowError, UnicodeEncodeError) as error:
             raise _unsendable(error) from None
         return Result(frame, node, command, time.perf_counter() - started)
@@ -307,19 +317,82 @@ class Gateway:
         request = wire.Invoke(node, command, body, timeout, idempotency_key, self._origin.current())
         try:
             frame = await self._channel.acall(request, progress)
+        except NodeNotFound as missing:
+            from .turn import on_thread
+
+            error = missing
+            return await on_thread(
+                lambda: self._invoke_elsewhere(error, node, command, params, timeout, idempotency_key)
+            )
         except (TypeError, OverflowError, UnicodeEncodeError) as error:
             raise _unsendable(error) from None
         return Result(frame, node, command, time.perf_counter() - started)
 
     # -- pairing and settings ---------------------------------------------------------------------------------
 
-    def approve(self, code: str) -> Record:
-        """Approve what waits under exactly this pairing code; returns ``{success, message, device_id}``."""
-        return self._decide(code, "approve")
+    def approve(
+        self,
+        code: str,
+        *,
+        expires_in: float | None = None,
+        commands: Sequence[str] = (),
+        covers: str = "both",
+        unattended_tools: bool = False,
+    ) -> Record:
+        """Approve what waits under exactly this code: a device, its new commands, or a request for control.
+
+        Parameters
+        ----------
+        expires_in : float, optional
+            Of a request for control: seconds after which the grant ends; None for never.
+        commands : sequence of str
+            The devices' commands it may call, as patterns such as ``camera.*``; all if empty.
+        covers : str
+            ``both``, ``agent`` or ``devices``.
+        unattended_tools : bool
+            Whether its turns may use tools that would otherwise ask.
+
+        Returns
+        -------
+        dict
+            ``{success, message, …}``; the message says exactly what was granted.
+        """
+        terms = approval(expires_in, commands, covers, unattended_tools)
+        grant, trouble = self._waiting_grant(code)
+        if grant is not None:
+            answer = self._rest.post(f"/nodes/grants/{segment(str(grant['request_id']))}/approve", terms)
+            return {**answer, "message": f"Approved: {granted(grant, terms)}"}
+        if terms != approval():
+            if trouble is not None:
+                raise trouble
+            raise UsageError(
+                f"No request for control waits under code '{one_line(code, 40)}', and a device has no such terms.",
+                hint="`%suzent grants` shows the requests that wait.",
+            )
+        return self._decide(code, "approve", trouble)
 
     def deny(self, code: str) -> Record:
-        """Turn away what waits under this pairing code."""
-        return self._decide(code, "deny")
+        """Turn away what waits under this code."""
+        grant, trouble = self._waiting_grant(code)
+        if grant is None:
+            return self._decide(code, "deny", trouble)
+        answer: Record = self._rest.post(f"/nodes/grants/{segment(str(grant['request_id']))}/deny")
+        who = one_line(grant.get("controller_name"), 64) or "the request"
+        return {**answer, "message": f"Denied: {who} gets no control of this gateway."}
+
+    def _waiting_grant(self, code: str) -> tuple[Record | None, KernelError | None]:
+        """Return the request for control that waits under this code, or what kept us from looking."""
+        wanted = code.strip()
+        try:
+            waiting = self.records("grants")
+        except (NoGateway, Unreachable, Unauthorized):
+            raise
+        except KernelError as error:  # a gateway that knows no grants still pairs devices
+            return None, error
+        for item in waiting:
+            if wanted and (item.get("code") == wanted.upper() or item.get("request_id") == wanted):
+                return item, None
+        return None, None
 
     def revoke(self, device: str) -> Record:
         """Take a device's or token's approval away; its connection closes at once. ``device`` is a name or id."""
@@ -356,11 +429,16 @@ class Gateway:
         """Return the record of an approved device or token by id, name or unique id prefix."""
         return find(self.records("devices"), name, "device_id", "device", "`%suzent devices` lists them.")
 
-    def _decide(self, code: str, action: str) -> Record:
+    def _decide(self, code: str, action: str, trouble: KernelError | None) -> Record:
         exact = code.strip().upper()
         if not exact or not exact.isalnum():
             raise UsageError(f"'{one_line(code, 40)}' is not a pairing code.", hint=ERRORS["code_unknown"].hint)
-        answer: Record = self._rest.post(f"/nodes/pending/{segment(exact)}/{action}")
+        try:
+            answer: Record = self._rest.post(f"/nodes/pending/{segment(exact)}/{action}")
+        except KernelError as error:
+            if trouble is not None and trouble.status >= 500 and error.code == "code_unknown":
+                raise trouble from None
+            raise
         return answer
 
     def _status(self, device: str, status: str) -> Record:

@@ -40,7 +40,10 @@ class SuzentMagics(Magics):  # type: ignore[misc]
         except SuzentError as error:
             raise quiet(error) from None
         except KeyboardInterrupt as interrupt:
-            interrupt._render_traceback_ = lambda: ["Interrupted; a call under way is cancelled on the device."]  # type: ignore[attr-defined]
+            if not hasattr(interrupt, "_render_traceback_"):
+                interrupt._render_traceback_ = lambda: [  # type: ignore[attr-defined]
+                    "Interrupted; a call under way is cancelled on the device."
+                ]
             raise
 
     def gateway(self) -> Gateway:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ..protocol.text import clean_lines
@@ -43,3 +44,17 @@ def display_width(text: str) -> int:
     return sum(
         0 if category(char) in ("Mn", "Me", "Cf") else 2 if east_asian_width(char) in "WF" else 1 for char in text
     )
+
+
+def shell() -> Any:
+    """Return the IPython shell this runs in, None outside of one."""
+    if "IPython" not in sys.modules:
+        return None
+    from IPython.core.getipython import get_ipython
+
+    return get_ipython()
+
+
+def is_notebook() -> bool:
+    """Whether a front end shows what this shell displays, and can draw it anew; a terminal only prints."""
+    return getattr(shell(), "kernel", None) is not None

@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 
 from ..protocol.text import clean_lines
+from .errors import KernelError
 from .plain import human_bytes, one_line
 from .results import JSON_BYTES, MEDIA_BYTES, TEXT_CHARS, Binary, Result, pretty, summarised
 from .sniff import IMAGES, shown_as
@@ -31,6 +32,7 @@ def result_bundle(result: Result) -> Bundle:
         took = f"{result.seconds * 1000:.0f} ms"
         return {"text/plain": f"{one_line(result.command)} on {one_line(result.node)}: done in {took}."}
     from .frames import is_table
+    from .remote_file import RemoteFile
 
     if is_table(data):
         return table_bundle(result.frame)
@@ -38,7 +40,9 @@ def result_bundle(result: Result) -> Bundle:
     binaries = result.binaries
     if len(binaries) == 1:
         media = binary_bundle(binaries[0])
-        media.pop("text/plain")
+        said = media.pop("text/plain")
+        if isinstance(binaries[0], RemoteFile) and not media:
+            bundle["text/plain"] += f"\n{said}"
         if media:
             return {**media, **bundle}  # a photo with its facts: the photo is shown, the facts are the fallback
     if isinstance(data, dict | list) and len(result.raw) <= JSON_BYTES:
@@ -48,6 +52,15 @@ def result_bundle(result: Result) -> Bundle:
 
 def binary_bundle(part: Binary) -> Bundle:
     """Return how binary data is shown: by the type its first bytes prove, else as a summary."""
+    from .remote_file import RemoteFile
+
+    if isinstance(part, RemoteFile):
+        if not part.is_shown:
+            return {"text/plain": f"{part!r} (.save() writes it)"}
+        try:
+            part.data  # noqa: B018 - fetched here, where a failure can be shown
+        except KernelError as error:
+            return {"text/plain": f"{part!r}: {error.line}"}
     kind = shown_as(part.media_type, part.data)
     if kind is None and part.media_type.startswith("text/plain"):
         return {"text/plain": clean_lines(part.data.decode("utf-8", "replace"), TEXT_CHARS)}
