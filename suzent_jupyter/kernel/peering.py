@@ -286,7 +286,6 @@ def _known(items: list[Record], name: str) -> Record | None:
             ids = [str(item.get("peer_id")) for item in found]
             raise NodeAmbiguous(
                 f"{len(found)} peers are called '{one_line(wanted, 64)}': {', '.join(ids)}.",
-                code="peer_ambiguous",
                 hint="Use the id, or more of its first characters.",
                 details={"ids": ids},
             )
