@@ -333,7 +333,7 @@ def peers(items: list[Record]) -> pd.DataFrame:
 
 
 def grants(items: list[Record]) -> pd.DataFrame:
-    """Requests for control of this gateway that wait, indexed by code.
+    """Requests for control of this gateway that wait, indexed by code (on Suzent's own servers by their id).
 
     ``controller`` and ``address`` are what the other side says of itself, ``host`` is where it asked from, ``replaces``
     the grant that approving it takes the place of.
@@ -343,6 +343,7 @@ def grants(items: list[Record]) -> pd.DataFrame:
         (
             {
                 **item,
+                "code": item.get("code") or item.get("request_id"),
                 "controller": item.get("controller_name"),
                 "host": item.get("controller_host"),
                 "address": item.get("controller_addr"),

@@ -53,6 +53,11 @@ class Mirror:
         """Return the list as last heard; empty before the first snapshot."""
         return list(self._items[topic].values())
 
+    @property
+    def is_live(self) -> bool:
+        """Whether changes arrive right now."""
+        return self._channel.connected
+
     def wait(self, topic: str, seconds: float) -> bool:
         """Wait until the first snapshot of ``topic`` has arrived; return whether it has."""
         return self._ready[topic].wait(seconds)

@@ -197,7 +197,7 @@ class Peering:
 
         # A list that is at hand saves a question before the prompt; what it lacks is asked for.
         mirror: Mirror | None = self.__dict__.get("_mirror")
-        known = _known(mirror.items("peers") if mirror else [], peer)
+        known = _known(mirror.items("peers") if mirror is not None and mirror.is_live else [], peer)
         return Turn(self._rest, known or self.peer(peer), prompt, chat, files)
 
     # -- a peer's devices -------------------------------------------------------------------------------------
@@ -286,7 +286,6 @@ def _known(items: list[Record], name: str) -> Record | None:
             ids = [str(item.get("peer_id")) for item in found]
             raise NodeAmbiguous(
                 f"{len(found)} peers are called '{one_line(wanted, 64)}': {', '.join(ids)}.",
-                code="peer_ambiguous",
                 hint="Use the id, or more of its first characters.",
                 details={"ids": ids},
             )

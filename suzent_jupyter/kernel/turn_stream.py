@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from contextlib import suppress
 from queue import Empty, Full, Queue
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 RESUMES = 3  # times a stream is taken up again after our own gateway was lost
 _PAUSES = (0.2, 1.0, 3.0)  # s before each of them
-_WAITING = 1000  # events that wait for a slow reader; then the gateway waits too
+_WAITING = 100  # reads whose events wait for a slow caller; then the gateway waits too
 _LINE_BYTES = 8 * MIB  # our gateway lets no longer one through, and writes non-ASCII in up to six times the bytes
 _LAST = ("RUN_FINISHED", "RUN_ERROR")
 
@@ -35,7 +36,8 @@ class TurnStream:
         self._rest = rest
         self._path = path
         self._body = body
-        self._queue: Queue[Event | KernelError | None] = Queue(_WAITING)
+        self._queue: Queue[list[Event] | KernelError | None] = Queue(_WAITING)
+        self._ready: deque[Event] = deque()
         self._left = False
         self._last_id = ""
         self._seen = self._over = False
@@ -56,13 +58,17 @@ class TurnStream:
         Event or None
             None after the last one.
         """
-        try:
-            item = self._queue.get(timeout=timeout)
-        except Empty:
-            raise TimeoutError from None
-        if isinstance(item, KernelError):
-            raise item
-        return item
+        if not self._ready:
+            try:
+                item = self._queue.get(timeout=timeout)
+            except Empty:
+                raise TimeoutError from None
+            if isinstance(item, KernelError):
+                raise item
+            if item is None:
+                return None
+            self._ready.extend(item)
+        return self._ready.popleft()
 
     def leave(self) -> None:
         """Stop listening; the turn itself goes on."""
@@ -115,9 +121,10 @@ class TurnStream:
             self._seen = True
             self._last_id = event.id or self._last_id
             self._over = self._over or event.data["type"] in _LAST
-            self._put(event)
+        if events:
+            self._put(events)
 
-    def _put(self, item: Event | KernelError | None) -> None:
+    def _put(self, item: list[Event] | KernelError | None) -> None:
         while not self._left:
             with suppress(Full):
                 self._queue.put(item, timeout=1)

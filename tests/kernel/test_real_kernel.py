@@ -265,9 +265,9 @@ def test_a_terminal_prints_an_answer_once(played: PlayedGateway, monkeypatch: py
     monkeypatch.setenv("SUZENT_BASE_URL", played.url.replace("://", f"://suzent:{played.token}@"))
     played.add_peer("Lab", hostile)
     done = subprocess.run(
-        [sys.executable, "-m", "IPython", "--colors=NoColor", "-c", "%load_ext suzent_jupyter\n%suzent trigger Lab Hi?"],
+        [sys.executable, "-m", "IPython", "--colors=NoColor", "-c", "%load_ext suzent_jupyter\n%suzent trigger Lab Hi"],
         capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert done.stdout.count("# Title") == 1, done.stdout + done.stderr
     assert "<Answer of Lab" in done.stdout
-    assert played.asked("/trigger")[-1]["prompt"] == "Hi?"
+    assert played.asked("/trigger")[-1]["prompt"] == "Hi"
