@@ -160,6 +160,7 @@ async def test_its_capabilities_are_cleaned(one: ThreadedGateway) -> None:
 async def test_silent_peers_are_asked_side_by_side_and_not_again_at_once(one: ThreadedGateway) -> None:
     async with played(one, "A") as a, played(one, "B") as b, played(one, "C") as c:
         silent = (a, b, c)
+        await peers(one)
         for peer in silent:
             peer.whoami = hang
             peer.requests.clear()
