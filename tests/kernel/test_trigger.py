@@ -7,7 +7,6 @@ import base64
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,6 +56,7 @@ async def failing(turn: TurnHandler, body: Record) -> None:
 async def endless(turn: TurnHandler, body: Record) -> None:
     await turn.started()
     await turn.text("Thinking")
+    turn.gateway.waiting = True
     await turn.gateway.stopped.wait()
     await turn.event("RUN_ERROR", message="It was stopped.", code="cancelled")
 
@@ -105,9 +105,6 @@ def test_prompts_reach_the_peer_as_typed(
     body = "First line\n\n  second 'line\n?"
     assert played_shell.run(f"%%suzent trigger 'Lab PC' --chat day --file a.png\n{body}").text == body
     assert played.asked("/trigger")[-1] == {
-        "prompt": body, "chat_id": "day", "attachments": [{"path": str(tmp_path / "a.png"), "name": None,
-                                                            "media_type": None}],
-    } or played.asked("/trigger")[-1] == {
         "prompt": body, "chat_id": "day", "attachments": [{"path": str(tmp_path / "a.png")}],
     }  # fmt: skip
 
@@ -128,7 +125,7 @@ def test_an_answer(played_gw: Gateway, lab: str) -> None:
     assert events.index.tolist() == list(range(10))
     assert events["delta"].iloc[1] == "Hello "
     assert str(events["at"].dtype) == "datetime64[us, UTC]" and events["at"].is_monotonic_increasing
-    assert events["tool"].dropna().tolist()[:1] == ["camera.snap"] or "camera.snap" in events["tool"].tolist()
+    assert events["tool"].iloc[2] == "camera.snap"
     assert "1 tool call" in repr(answer)
     shown = answer._repr_mimebundle_()
     assert set(shown) == {"text/plain", "text/markdown"} and "\x1b" not in shown["text/plain"]
@@ -249,12 +246,9 @@ def test_an_interrupt_stops_the_turn(
     played_shell: Shell, played: PlayedGateway, capsys: pytest.CaptureFixture[str]
 ) -> None:
     played.add_peer("Lab", endless)
-    seen = threading.Event()
-    played_shell.ip.user_ns["seen"] = seen
 
     def interrupt() -> None:
-        wait_for(lambda: played.asked("/trigger"))
-        time.sleep(0.2)  # into the stream; it waits there for good
+        wait_for(lambda: played.waiting)
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt).start()

@@ -41,7 +41,7 @@ class PlayedGateway(Addresses):
     control : dict
         What ``control-status`` answers.
     stopped : asyncio.Event
-        Set by ``/nodes/peers/{id}/stop``, and waited for by turns.
+        Set by ``/nodes/peers/{id}/stop``, and waited for by turns; ``waiting`` says that one does.
     """
 
     def __init__(self) -> None:
@@ -53,6 +53,7 @@ class PlayedGateway(Addresses):
         self.files: dict[tuple[str, str], bytes] = {}
         self.control: Record = {"status": "pending"}
         self.own_requests: list[Record] = []
+        self.waiting = False
         self.sockets: set[ClientSocket] = set()
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
