@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks [invoke|client|devices|lag|floods|streams|startup …]`` prints numbers, asserts nothing."""
+"""``python -m tests.benchmarks [invoke|client|devices|lag|floods|streams|startup …]`` prints numbers."""
 
 from __future__ import annotations
 
