@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.client import TOPICS, HelloMessage
 from ..protocol.errors import CLOSE_DEAD, CLOSE_GOING_AWAY, CLOSE_SLOW_READER, SuzentError
 from ..protocol.wire import CallFrame, decode, decode_call, encode_ascii
+from .answering.kernel_agent import KernelAgents
 from .calls import Outcome
 from .failures import internal
-from .kernel_agent import KernelAgents
 from .liveness import Liveness
 from .outbox import Outbox
 from .principals import Principal

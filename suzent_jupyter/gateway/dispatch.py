@@ -18,7 +18,7 @@ from ..protocol.text import clean_text
 from ..protocol.wire import Raw, ResultFrame, decode, encode
 from .audit import Audit, Row
 from .calls import Call, Outcome
-from .coverage import require_command
+from .granting.coverage import require_command
 from .idempotency import Idempotency
 from .principals import Principal
 from .registry import Registry

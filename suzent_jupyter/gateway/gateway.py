@@ -22,27 +22,29 @@ from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.rest import ApprovedDeviceInfo, AuditEntry, NodeInfo, PairingActionResponse, PendingNodeInfo
 from ..protocol.text import clean_text
-from .agents import Agents
+from .answering.agents import Agents
+from .answering.conversations import Conversations
+from .answering.device_agent import agent_of_device
+from .answering.inbox import Inbox
+from .answering.model_agents import of_model
+from .answering.runs import Runs
 from .audit import Audit, Row
 from .changes import Changes
 from .clients import ClientLink
 from .clock import now_text
-from .conversations import Conversations
-from .coverage import covered_nodes
-from .device_agent import agent_of_device
 from .devices import Device, Devices
 from .dispatch import Dispatcher
-from .expiry import Expiry
-from .grants import Grants, is_same_holder
+from .granting.coverage import covered_nodes
+from .granting.expiry import Expiry
+from .granting.grants import Grants, is_same_holder
+from .granting.unauthorized import Unauthorized
+from .granting.usage import Usage
 from .identity import load_identity, new_identity
-from .inbox import Inbox
 from .link import DeviceLink
-from .model_agents import of_model
 from .pairing import Pairing, Pending
 from .peer_files import PeerFiles
 from .principals import Principal
 from .registry import Registry
-from .runs import Runs
 from .session import NodeSession
 from .settings import NEEDS_RESTART, Settings, save_settings
 from .sockets import Sockets
@@ -51,8 +53,6 @@ from .tickets import Invitation, Tickets
 from .tokens import mint_token, token_digest, token_hint
 from .transport import Transport
 from .turns import Turns
-from .unauthorized import Unauthorized
-from .usage import Usage
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .answer import Answer
     from .control import ControlRequest
     from .errors import (
         CallCancelled,
@@ -26,8 +25,9 @@ if TYPE_CHECKING:
     )
     from .gateway import Gateway, connect
     from .node import Node
-    from .remote_file import RemoteFile
     from .results import Binary, Result
+    from .turns.answer import Answer
+    from .turns.remote_file import RemoteFile
 
 
 __all__ = [
@@ -58,7 +58,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "Answer": "answer",
+        "Answer": "turns.answer",
         "Binary": "results",
         "CallCancelled": "errors",
         "CallTimeout": "errors",
@@ -72,7 +72,7 @@ __getattr__ = lazy_names(
         "NodeAmbiguous": "errors",
         "NodeNotFound": "errors",
         "PeerUnknown": "errors",
-        "RemoteFile": "remote_file",
+        "RemoteFile": "turns.remote_file",
         "Result": "results",
         "TurnFailed": "errors",
         "Unauthorized": "errors",

@@ -12,8 +12,8 @@ from ..protocol.text import clean_lines
 from .plain import one_line
 
 if TYPE_CHECKING:
-    from .answer import Answer
     from .results import Result
+    from .turns.answer import Answer
 
 
 class KernelError(SuzentError):

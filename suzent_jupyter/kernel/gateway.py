@@ -318,7 +318,7 @@ class Gateway(Peering):
         try:
             frame = await self._channel.acall(request, progress)
         except NodeNotFound as missing:
-            from .turn import on_thread
+            from .turns.turn import on_thread
 
             error = missing
             return await on_thread(

@@ -17,10 +17,10 @@ from .values import prepare
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .answer import Answer
     from .control import ControlRequest
     from .mirror import Mirror
-    from .turn import Turn
+    from .turns.answer import Answer
+    from .turns.turn import Turn
 
 Record = dict[str, Any]
 
@@ -169,7 +169,7 @@ class Peering:
         turn = self._turn(peer, prompt, chat, files)
         if not show:
             return turn.run(on_event).check()
-        from .live import live_view
+        from .turns.live import live_view
 
         turn.answer.shown()
         return turn.run(on_event, live_view(turn.answer)).check()
@@ -187,13 +187,13 @@ class Peering:
         ``on_event`` is called on the loop. Cancelling the task stops the turn.
         """
         __tracebackhide__ = True
-        from .turn import on_thread
+        from .turns.turn import on_thread
 
         turn = await on_thread(lambda: self._turn(peer, prompt, chat, files))
         return (await turn.arun(on_event)).check()
 
     def _turn(self, peer: str, prompt: str, chat: str | None, files: Sequence[Any]) -> Turn:
-        from .turn import Turn
+        from .turns.turn import Turn
 
         # A list that is at hand saves a question before the prompt; what it lacks is asked for.
         mirror: Mirror | None = self.__dict__.get("_mirror")
@@ -235,7 +235,7 @@ class Peering:
     def _invoke_peer(
         self, peer: Record, node: str | None, command: str, params: Record | None, timeout: float | None
     ) -> Result:
-        from .remote_file import find_files
+        from .turns.remote_file import find_files
 
         started = time.perf_counter()
         peer_id = str(peer["peer_id"])

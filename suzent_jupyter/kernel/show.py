@@ -32,7 +32,7 @@ def result_bundle(result: Result) -> Bundle:
         took = f"{result.seconds * 1000:.0f} ms"
         return {"text/plain": f"{one_line(result.command)} on {one_line(result.node)}: done in {took}."}
     from .frames import is_table
-    from .remote_file import RemoteFile
+    from .turns.remote_file import RemoteFile
 
     if is_table(data):
         return table_bundle(result.frame)
@@ -52,7 +52,7 @@ def result_bundle(result: Result) -> Bundle:
 
 def binary_bundle(part: Binary) -> Bundle:
     """Return how binary data is shown: by the type its first bytes prove, else as a summary."""
-    from .remote_file import RemoteFile
+    from .turns.remote_file import RemoteFile
 
     if isinstance(part, RemoteFile):
         if not part.is_shown:

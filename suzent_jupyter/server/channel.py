@@ -6,9 +6,9 @@ import re
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from ..gateway.coverage import require_agent
-from ..gateway.namespaces import conversation_of, own_conversation
-from ..gateway.runs import Prompt
+from ..gateway.answering.namespaces import conversation_of, own_conversation
+from ..gateway.answering.runs import Prompt
+from ..gateway.granting.coverage import require_agent
 from ..protocol.chat import (
     ChatRequest,
     ChatStopRequest,
@@ -26,7 +26,7 @@ from .request import Answer, Request
 from .stream import Stream
 
 if TYPE_CHECKING:
-    from ..gateway.runs import Run
+    from ..gateway.answering.runs import Run
 
 _EVENT_ID = re.compile(r"([A-Za-z0-9_-]{1,64}):(\d{1,9})")
 _TOGETHER_BYTES = 32 * 1024  # a write costs more than an event
@@ -125,7 +125,7 @@ async def _turn(
     gateway.runs.check(principal, conversation_id)
     prompt = Prompt(text=text)
     if attachments:
-        from .attachments import stage
+        from .files.attachments import stage
 
         staging = await stage(request, attachments)
         prompt.attachments, prompt.clear = staging.attachments, staging.clear

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from ..gateway.clients import submit_call
-from ..gateway.coverage import provider_of
 from ..gateway.exposed import expose_files
+from ..gateway.granting.coverage import provider_of
 from ..protocol.errors import SuzentError
 from ..protocol.peers import (
     GrantApproval,

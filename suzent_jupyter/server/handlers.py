@@ -12,8 +12,8 @@ from tornado.httputil import HTTPServerRequest
 
 from ..gateway import Authority, Principal
 from ..gateway.failures import internal, told
+from ..gateway.granting.unauthorized import WATCHED
 from ..gateway.principals import NOBODY
-from ..gateway.unauthorized import WATCHED
 from ..protocol.errors import SuzentError
 from ..protocol.wire import encode_ascii
 from .auth import (

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ..discovery import Discovery
     from ..gateway import Gateway
     from .joining import Joining
-    from .peering import Peering
-    from .reached_at import OwnUrl
+    from .peering.peering import Peering
+    from .peering.reached_at import OwnUrl
     from .service import GatewayService, ServiceConfig
     from .tls.port import TlsPort
 
@@ -35,8 +35,8 @@ LOADED = (
     "suzent_jupyter.discovery",
     "suzent_jupyter.server.contents",
     "suzent_jupyter.server.joining",
-    "suzent_jupyter.server.peering",
-    "suzent_jupyter.server.staging",
+    "suzent_jupyter.server.peering.peering",
+    "suzent_jupyter.server.files.staging",
     "suzent_jupyter.server.tls.port",
     "suzent_jupyter.server.listener.application",
 )
@@ -124,10 +124,10 @@ class Host:
         from ..discovery import Discovery
         from ..gateway.gateway import Gateway
         from .contents import file_access
+        from .files.staging import remove_leftovers
         from .joining import Joining
         from .own_address import OwnAddress
-        from .peering import Peering
-        from .staging import remove_leftovers
+        from .peering.peering import Peering
         from .tls.port import TlsPort, wants_tls
 
         self.gateway = Gateway(
@@ -256,7 +256,7 @@ class Host:
             log.warning("The TLS certificate lacks this machine's names in the tailnet: %s", error)
 
     async def _reached_at(self, peer_url: str) -> OwnUrl:
-        from .reached_at import reached_at
+        from .peering.reached_at import reached_at
 
         return await reached_at(peer_url, self.bound, self._service.public_url)
 

@@ -15,7 +15,9 @@ from pydantic import BaseModel
 from ..gateway import Authority
 from ..protocol import chat, peers, rest
 from ..protocol.address import NODE_PATH
-from . import channel, endpoints, granting, invitations, peer_routes, transfer
+from . import channel, endpoints, granting, invitations
+from .files import routes as transfer
+from .peering import routes as peer_routes
 from .request import Answer, Page, Request
 from .stream import Stream
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..discovery import Discovery
     from ..gateway import Gateway
     from .joining import Joining
-    from .peering import Peering
+    from .peering.peering import Peering
     from .single.guest import Guest
     from .tls.port import TlsPort
 

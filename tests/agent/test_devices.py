@@ -20,8 +20,8 @@ from support.running import sync
 
 from suzent_jupyter.agent.model import make_model_agent
 from suzent_jupyter.agent.tools import Workbench
+from suzent_jupyter.gateway.answering.workbench import workbench
 from suzent_jupyter.gateway.principals import Authority, Grant, Principal
-from suzent_jupyter.gateway.workbench import workbench
 from suzent_jupyter.protocol.agents import Turn
 from suzent_jupyter.protocol.limits import Limits
 from suzent_jupyter.server.contents import file_access

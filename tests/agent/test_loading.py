@@ -25,7 +25,7 @@ def test_nothing_loads_before_the_first_turn() -> None:
     loaded = script(
         """
 import json
-import suzent_jupyter.gateway.gateway, suzent_jupyter.gateway.workbench, suzent_jupyter.server.contents
+import suzent_jupyter.gateway.gateway, suzent_jupyter.gateway.answering.workbench, suzent_jupyter.server.contents
 from suzent_jupyter.agent.model import make_model_agent
 from suzent_jupyter.agent.tools import Workbench
 from suzent_jupyter.protocol.limits import Limits

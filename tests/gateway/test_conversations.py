@@ -12,7 +12,7 @@ from support.gateways import ThreadedGateway
 from support.running import sync
 from support.turns import Gate, Reader, ask, echo, grant, register, say
 
-from suzent_jupyter.gateway.namespaces import note_of, title_of
+from suzent_jupyter.gateway.answering.namespaces import note_of, title_of
 from suzent_jupyter.gateway.principals import Authority, Grant, Principal
 from suzent_jupyter.protocol.agents import Turn, TurnCaller
 

@@ -17,9 +17,9 @@ from support.played_gateway import PlayedGateway, TurnHandler
 from support.waiting import wait_for
 
 from suzent_jupyter.kernel import Answer, ConnectionLost, Gateway, KernelError, NodeNotFound, RemoteFile, TurnFailed
-from suzent_jupyter.kernel import answer as answer_module
-from suzent_jupyter.kernel.live import NotebookView
-from suzent_jupyter.kernel.tool_list import tools_bundle
+from suzent_jupyter.kernel.turns import answer as answer_module
+from suzent_jupyter.kernel.turns.live import NotebookView
+from suzent_jupyter.kernel.turns.tool_list import tools_bundle
 from suzent_jupyter.kernel.values import split
 from suzent_jupyter.kernel.verbs.trigger import read_line
 
@@ -220,7 +220,7 @@ def test_a_stream_lost_for_good_says_that_the_turn_goes_on(
             await turn.text("half", 2 if numbered else None)
         turn.cut()
 
-    monkeypatch.setattr("suzent_jupyter.kernel.turn_stream._PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr("suzent_jupyter.kernel.turns.stream._PAUSES", (0.0, 0.0, 0.0))
     played.add_peer("Lab", cut)
     error = played_shell.fail("%suzent trigger Lab Hi")
     assert isinstance(error, ConnectionLost)
@@ -361,9 +361,10 @@ def test_a_long_answer_is_drawn_rarely_and_always_to_its_end(
     screen = Screen(played_shell, monkeypatch)
     answer = Answer("Lab")
     view = NotebookView(answer)
-    monkeypatch.setattr("suzent_jupyter.kernel.live.answer_bundle", lambda answer, note: {"text/plain": answer.text})
+    live = "suzent_jupyter.kernel.turns.live"
+    monkeypatch.setattr(f"{live}.answer_bundle", lambda answer, note: {"text/plain": answer.text})
     clock = [100.0]
-    monkeypatch.setattr("suzent_jupyter.kernel.live.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(f"{live}.time.monotonic", lambda: clock[0])
     piece = "word " * 20
     for _ in range(10_000):  # a megabyte in 100 s
         event = {"type": "TEXT_MESSAGE_CONTENT", "delta": piece}

@@ -19,9 +19,9 @@ from support.running import sync
 from suzent_jupyter.gateway import Principal
 from suzent_jupyter.protocol.chat import InboundAttachment
 from suzent_jupyter.protocol.errors import SuzentError
-from suzent_jupyter.server.attachments import stage
+from suzent_jupyter.server.files.attachments import stage
+from suzent_jupyter.server.files.staging import Staging, remove_leftovers
 from suzent_jupyter.server.request import Request
-from suzent_jupyter.server.staging import Staging, remove_leftovers
 
 T = TypeVar("T")
 

@@ -17,8 +17,8 @@ from support.gateways import Addresses, JupyterServer, ThreadedGateway
 from support.grants import ask, asks, granted, holder, stranger
 from support.running import sync, until
 
+from suzent_jupyter.gateway.granting.unauthorized import WATCHED
 from suzent_jupyter.gateway.settings import Settings
-from suzent_jupyter.gateway.unauthorized import WATCHED
 
 from ..gateway.test_accounts import host_token
 

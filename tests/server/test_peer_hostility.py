@@ -128,7 +128,7 @@ async def test_how_it_is(one: ThreadedGateway, reply: Reply, status: str) -> Non
 async def test_calling_a_command(
     one: ThreadedGateway, reply: Reply, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("suzent_jupyter.server.peering._MARGIN", 0.2)
+    monkeypatch.setattr("suzent_jupyter.server.peering.peering._MARGIN", 0.2)
     async with played(one) as peer:
         peer.other = reply
         refused = await ask(one, "POST", "/nodes/peers/Lab/invoke", json={"command": "x", "timeout": 0.3})

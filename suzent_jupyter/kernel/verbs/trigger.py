@@ -12,8 +12,8 @@ from . import Context, Verb, find_verb
 from .peering import peer_names
 
 if TYPE_CHECKING:
-    from ..answer import Answer
     from ..mirror import Mirror
+    from ..turns.answer import Answer
 
 _OPTIONS = ("--chat", "--file")
 

@@ -10,7 +10,7 @@ from jupyter_server.auth.decorator import allow_unauthenticated
 from tornado import web
 from tornado.iostream import StreamClosedError
 
-from ...gateway.unauthorized import WATCHED
+from ...gateway.granting.unauthorized import WATCHED
 from ...protocol.errors import SuzentError
 from ..auth import peer_address
 from ..jupyter import JupyterRouteHandler, JupyterSocketHandler, find_jupyter_caller, user_may_write

@@ -1,0 +1,513 @@
+"""Turns: a prompt goes to an agent, what it says goes into one list that any number of readers follow.
+
+A reader is an index into that list, so one that is slow or gone stalls nothing. A turn ends by itself, by its limits,
+by an explicit stop, or with the grant that asked for it; that a reader hung up ends nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+from ...protocol.agents import Turn, TurnAttachment, TurnCaller
+from ...protocol.chat import RunInfo
+from ...protocol.errors import ERRORS, SuzentError
+from ...protocol.text import clean_text
+from ...protocol.wire import Raw
+from ..audit import Row
+from ..clock import now_text
+from ..granting.coverage import require_agent
+from ..principals import Principal
+from . import model_agents, namespaces
+from .conversations import Also, NewTurn
+
+if TYPE_CHECKING:
+    from ..devices import Device
+    from ..gateway import Gateway
+    from .turn_events import Answer
+
+log = logging.getLogger("suzent_jupyter")
+
+_EVENTS_EACH_TURN = 16  # of the loop: an agent that never waits must not hold up all else
+_AGENT_SECONDS = 2.0  # to clean up after being cancelled; then it is abandoned
+_KEEP_SECONDS = 2.0  # for an answer to be on disk before its reader is told that it is over
+_STOP_SECONDS = 2.5
+_KEPT_TURNS_BYTES = 4  # times `run_bytes`: what finished turns may take in all
+
+
+async def _nothing() -> None:
+    pass
+
+
+@dataclass(slots=True, kw_only=True)
+class Prompt:
+    """What somebody asks.
+
+    Attributes
+    ----------
+    text : str
+        The prompt.
+    attachments : list of TurnAttachment
+        What came with it.
+    clear : callable
+        Called once the agent is done with these.
+    began, ended : callable, optional
+        What is to be written together with the prompt, given the run id, and with the answer, given whether it failed.
+    again : callable, optional
+        Whether a turn that ended with this code is to be run anew: then no answer is kept.
+    """
+
+    text: str
+    attachments: list[TurnAttachment] = field(default_factory=list)
+    clear: Callable[[], Awaitable[None]] = _nothing
+    origin: str = ""
+    began: Callable[[str], Also] | None = None
+    ended: Callable[[bool], Also] | None = None
+    again: Callable[[str], bool] = lambda code: False
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a turn ended: ``code`` and ``message`` are those of a failure."""
+
+    status: Literal["done", "stopped", "failed"]
+    code: str = ""
+    message: str = ""
+
+    @property
+    def outcome(self) -> str:
+        """How the answer's row says it."""
+        return self.code or self.status
+
+    @classmethod
+    def of(cls, error: SuzentError) -> End:
+        """Return the end that a failure makes; whoever reads it may not know our codes."""
+        hint = f" {ERRORS['no_agent'].hint}" if error.code == "no_agent" else ""
+        return cls("failed", error.code, error.message + hint)
+
+
+class Run:
+    """One turn.
+
+    Attributes
+    ----------
+    events : list of bytes
+        What it has said so far, each event encoded once.
+    over : bool
+        Whether that is all.
+    """
+
+    def __init__(self, principal: Principal, conversation_id: str, caller: TurnCaller) -> None:
+        self.run_id = secrets.token_hex(8)
+        self.principal = principal
+        self.account = principal.account
+        self.conversation_id = conversation_id
+        self.caller = caller
+        self.agent = ""
+        self.events: list[bytes] = []
+        self.bytes = 0
+        self.over = False
+        self.end: End | None = None
+        self.started_at = now_text()
+        self.started = time.monotonic()
+        self.finished_at = ""
+        self.answer: Answer | None = None
+        self.ending: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+        self.released = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @property
+    def closing(self) -> bool:
+        """Whether it takes no more events of its agent."""
+        return self.ending.done()
+
+    def finish(self, end: End) -> None:
+        """End it, unless it has ended already."""
+        if not self.ending.done():
+            self.ending.set_result(end)
+
+    def append(self, data: bytes) -> None:
+        """Add an event."""
+        self.events.append(data)
+        self.bytes += len(data)
+        self.wake()
+
+    def wake(self) -> None:
+        """Have readers look."""
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
+
+    async def more(self, seen: int) -> bool:
+        """Wait for an event beyond the first ``seen``; False if there will be none."""
+        while len(self.events) <= seen:
+            if self.over:
+                return False
+            news = asyncio.get_running_loop().create_future()
+            self._waiting.append(news)
+            await news
+        return True
+
+    def info(self) -> RunInfo:
+        """Return it as subscribers see it."""
+        end = self.end
+        return RunInfo(
+            run_id=self.run_id,
+            conversation_id=self.conversation_id,
+            caller=self.caller.name,
+            agent=self.agent,
+            status=end.status if end is not None else "running",
+            started_at=self.started_at,
+            finished_at=self.finished_at,
+            events=len(self.events),
+            error=f"{end.code}: {end.message}" if end is not None and end.code else "",
+        )
+
+
+class Runs:
+    """The turns of one gateway: those under way, and for a while those that are over."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._limits = gateway.limits
+        self._runs: dict[str, Run] = {}
+        self._running: dict[tuple[str, str], Run] = {}
+        self._finished: deque[Run] = deque()
+        self._tasks: dict[asyncio.Task[None], Run] = {}
+        self._loaded = False
+        self._stopping = False
+        #: Called when there is room for another turn, or a conversation is free again.
+        self.freed: list[Callable[[], None]] = []
+        gateway.departures.append(self._departed)
+        gateway.conversations.is_active = self.is_active
+        gateway.snapshots["runs"] = self.snapshot
+
+    # -- starting --
+
+    def check(self, principal: Principal, conversation_id: str) -> None:
+        """Refuse a turn that can't start now.
+
+        Raises
+        ------
+        SuzentError
+            ``not_granted``, ``conversation_busy``, ``too_many_turns`` or ``stopping``.
+        """
+        require_agent(principal)
+        if self._stopping:
+            raise SuzentError("stopping", "The gateway is stopping.")
+        busy = self._running.get((principal.account, conversation_id))
+        if busy is not None:
+            raise SuzentError(
+                "conversation_busy", "A turn runs in this conversation already.", details={"run_id": busy.run_id}
+            )
+        if len(self._running) >= self._limits.runs_in_flight:
+            raise SuzentError("too_many_turns", f"{len(self._running)} turns run at once already.")
+
+    async def start(self, principal: Principal, conversation_id: str, prompt: Prompt) -> Run:
+        """Start a turn; it is returned once its prompt is on disk.
+
+        Raises
+        ------
+        SuzentError
+            As :meth:`check`, or when the prompt can't be kept. ``prompt.clear`` is called then too.
+        """
+        run: Run | None = None
+        try:
+            self.check(principal, conversation_id)
+            device = self._gateway.devices.by_id(principal.credential_id)
+            if principal.credential_id and (device is None or device.status != "active" or device.expired):
+                raise SuzentError("unauthorized", "This token was revoked or paused meanwhile.")
+            caller = namespaces.caller_of(principal, device)
+            run = Run(principal, conversation_id, caller)
+            self._running[run.account, conversation_id] = run
+            await self._load()
+            turn = await self._begin(run, prompt)
+        except BaseException:
+            if run is not None:
+                self._release(run)
+            await prompt.clear()
+            raise
+        self._runs[run.run_id] = run
+        run.append(self._events.run_started(conversation_id, run.run_id))
+        self._publish(run, 0)
+        self._tell(run, "added")
+        task = asyncio.create_task(self._conduct(run, turn, prompt))
+        self._tasks[task] = run
+        task.add_done_callback(self._conducted)
+        return run
+
+    async def _load(self) -> None:
+        """Load what turns need, off the event loop."""
+        if self._loaded:
+            return
+        self._events: Any = await asyncio.to_thread(import_module, "suzent_jupyter.gateway.answering.turn_events")
+        await asyncio.to_thread(import_module, "ag_ui.core")
+        if self._gateway.agent_model:
+            await asyncio.to_thread(model_agents.load)
+        self._loaded = True
+
+    async def _begin(self, run: Run, prompt: Prompt) -> Turn:
+        caller, principal = run.caller, run.principal
+        peer = caller.kind == "peer"
+        detail: dict[str, Any] = {"caller": caller.model_dump()}
+        if prompt.attachments:
+            detail["attachments"] = [each.model_dump(exclude={"path"}) for each in prompt.attachments]
+        if prompt.origin:
+            detail["origin"] = prompt.origin
+        run.answer = self._events.Answer()
+        kept = NewTurn(
+            account=run.account,
+            conversation_id=run.conversation_id,
+            run_id=run.run_id,
+            prompt=prompt.text,
+            title=namespaces.title_of(caller, run.conversation_id, prompt.text),
+            folder=namespaces.SOCIAL if peer else "",
+            device_id=caller.device_id,
+            detail=detail,
+        )
+        began = prompt.began(run.run_id) if prompt.began is not None else None
+        history = await self._gateway.conversations.begin(kept, int(self._limits.history_messages), began)
+        return Turn(
+            run_id=run.run_id,
+            conversation_id=run.conversation_id,
+            message=prompt.text,
+            history=history,
+            attachments=prompt.attachments,
+            caller=caller,
+            note=namespaces.note_of(principal, caller),
+            unattended=peer,
+            may_use_asking_tools=principal.grant.unattended_tools if principal.grant is not None else not peer,
+        )
+
+    # -- under way --
+
+    async def _conduct(self, run: Run, turn: Turn, prompt: Prompt) -> None:
+        reading = asyncio.create_task(self._read(run, turn))
+        both: list[asyncio.Future[Any]] = [reading, run.ending]
+        await asyncio.wait(both, timeout=self._limits.run_ttl, return_when=asyncio.FIRST_COMPLETED)
+        if reading.done():
+            run.finish(_end_of(reading))
+        else:
+            reading.cancel()
+            seconds = int(self._limits.run_ttl)
+            run.finish(End("failed", "run_expired", f"The turn took longer than {seconds} s (limit run_ttl)."))
+        end = run.ending.result()
+        await self._keep(run, end, prompt)
+        self._close(run, end)
+        if not reading.done():
+            await asyncio.wait([reading], timeout=_AGENT_SECONDS)
+            if not reading.done():
+                log.warning("The agent '%s' ignores that its turn is over; it is left behind.", run.agent)
+            reading.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await prompt.clear()
+
+    async def _read(self, run: Run, turn: Turn) -> None:
+        agent = self._gateway.agents.choose(run.principal)
+        run.agent = clean_text(agent.name, 64)
+        if run.closing:
+            return
+        self._tell(run, "changed")
+        iterator = agent.run(turn)
+        assert run.answer is not None
+        try:
+            count = 0
+            async for event in iterator:
+                if run.closing:
+                    return
+                self._take(run, run.answer.take(event))
+                count += 1
+                if count % _EVENTS_EACH_TURN == 0:
+                    await asyncio.sleep(0)
+        finally:
+            close = getattr(iterator, "aclose", None)
+            if close is not None:
+                with contextlib.suppress(RuntimeError):  # it goes on although it was told to end
+                    await close()
+
+    def _take(self, run: Run, events: Iterable[bytes]) -> None:
+        for data in events:
+            if run.bytes + len(data) > self._limits.run_bytes:
+                size = int(self._limits.run_bytes)
+                raise SuzentError("turn_limit", f"The answer takes more than {size:,} bytes (limit run_bytes).")
+            run.append(data)
+            self._publish(run, len(run.events) - 1)
+
+    # -- ending --
+
+    def end_of(self, device_id: str, error: SuzentError) -> None:
+        """End every turn that a token's owner asked for."""
+        for run in list(self._running.values()):
+            if device_id and run.principal.credential_id == device_id:
+                run.finish(End.of(error))
+
+    def _departed(self, device: Device, how: Literal["revoked", "paused"]) -> None:
+        message = "Control was revoked." if how == "revoked" else "Control was paused."
+        self.end_of(device.device_id, SuzentError("revoked", message))
+
+    async def stop_turn(self, principal: Principal, conversation_id: str) -> None:
+        """Stop the turn that runs in a conversation; returns when another could start there.
+
+        Raises
+        ------
+        SuzentError
+            ``nothing_running``.
+        """
+        run = self.running(principal.account, conversation_id)
+        if run is None:
+            raise SuzentError("nothing_running", "No turn runs in this conversation.")
+        run.finish(End("stopped"))
+        await run.released.wait()
+
+    def end_all(self) -> None:
+        """End every turn with ``stopping``, and begin no other."""
+        self._stopping = True
+        for run in list(self._running.values()):
+            run.finish(End.of(SuzentError("stopping", "The gateway is stopping.")))
+
+    async def stop(self) -> None:
+        """End every turn and wait, within a bound, until what there is has been kept."""
+        self.end_all()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=_STOP_SECONDS)
+
+    async def _keep(self, run: Run, end: End, prompt: Prompt) -> None:
+        """Write the answer before its readers learn that it is over."""
+        if prompt.again(end.code):
+            return
+        assert run.answer is not None
+        detail: dict[str, Any] = {"agent": run.agent}
+        if tools := run.answer.tools:
+            detail["tools"] = tools
+        if end.message:
+            detail["error"] = end.message
+        writing = asyncio.ensure_future(
+            self._gateway.conversations.end(
+                run.account,
+                run.conversation_id,
+                run.run_id,
+                text=run.answer.text,
+                outcome=end.outcome,
+                detail=detail,
+                also=prompt.ended(end.status == "failed") if prompt.ended is not None else None,
+            )
+        )
+        writing.add_done_callback(_log_unwritten)
+        await asyncio.wait([writing], timeout=_KEEP_SECONDS)
+
+    def _close(self, run: Run, end: End) -> None:
+        assert run.answer is not None
+        last = run.answer.close() if end.status != "failed" else []
+        if end.status == "failed":
+            last.append(self._events.run_error(end.code, end.message))
+        else:
+            cancelled = end.status == "stopped"
+            last.append(self._events.run_finished(run.conversation_id, run.run_id, cancelled=cancelled))
+        for data in last:
+            run.append(data)
+            self._publish(run, len(run.events) - 1)
+        run.end, run.over, run.finished_at = end, True, now_text()
+        run.wake()
+        self._tell(run, "changed")
+        self._note(run, end)
+        self._finished.append(run)
+        asyncio.get_running_loop().call_later(self._limits.run_kept, self._forget, run)
+        kept = sum(each.bytes for each in self._finished)
+        while kept > _KEPT_TURNS_BYTES * self._limits.run_bytes:
+            kept -= self._finished[0].bytes
+            self._forget(self._finished[0])
+
+    def _note(self, run: Run, end: End) -> None:
+        peer = run.caller.kind == "peer"
+        self._gateway.audit.record(
+            Row(
+                run.account,
+                run.principal.actor,
+                "turn",
+                node_id=run.caller.device_id,
+                node=run.caller.name if peer else "",
+                outcome="ok" if end.status == "done" else end.outcome,
+                duration_ms=(time.monotonic() - run.started) * 1000,
+                detail={"conversation": run.conversation_id, "run_id": run.run_id, "agent": run.agent},
+            )
+        )
+
+    def _forget(self, run: Run) -> None:
+        if self._runs.pop(run.run_id, None) is not None:
+            self._finished.remove(run)
+
+    def _conducted(self, task: asyncio.Task[None]) -> None:
+        run = self._tasks.pop(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("A turn failed inside the gateway", exc_info=error)
+        if not run.over:
+            self._close(run, End("failed", "internal", "The gateway failed on this turn."))
+        self._release(run)
+
+    def _release(self, run: Run) -> None:
+        self._running.pop((run.account, run.conversation_id), None)
+        run.released.set()
+        self._gateway.conversations.tell(run.account, run.conversation_id)
+        for hear in self.freed:
+            hear()
+
+    # -- looking --
+
+    def running(self, account: str, conversation_id: str) -> Run | None:
+        """Return the turn under way in a conversation."""
+        return self._running.get((account, conversation_id))
+
+    def is_active(self, account: str, conversation_id: str) -> bool:
+        """Tell whether one is."""
+        run = self.running(account, conversation_id)
+        return run is not None and not run.over
+
+    def find(self, principal: Principal, run_id: str) -> Run:
+        """Return a turn that a caller may read; ``run_unknown`` otherwise, and once it is over for too long."""
+        run = self._runs.get(run_id)
+        if run is None or run.account != principal.account or not namespaces.owns(principal, run.conversation_id):
+            raise SuzentError("run_unknown", "There is no such turn, or not any more.")
+        return run
+
+    def snapshot(self, principal: Principal) -> list[RunInfo]:
+        """Return the turns of the caller's account, oldest first."""
+        return [run.info() for run in self._runs.values() if run.account == principal.account]
+
+    # -- telling --
+
+    def _tell(self, run: Run, kind: str) -> None:
+        self._gateway.changes.publish(
+            "runs", kind, lambda: run.info().model_dump(), lambda principal: principal.account == run.account
+        )
+
+    def _publish(self, run: Run, seq: int) -> None:
+        self._gateway.changes.publish(
+            "turns",
+            "added",
+            lambda: {"run_id": run.run_id, "seq": seq, "event": Raw(run.events[seq])},
+            lambda principal: principal.account == run.account,
+        )
+
+
+def _end_of(reading: asyncio.Task[None]) -> End:
+    """Return how an agent's own end looks from outside; what went wrong inside goes to the log alone."""
+    error = asyncio.CancelledError() if reading.cancelled() else reading.exception()
+    if error is None:
+        return End("done")
+    if isinstance(error, SuzentError):
+        return End.of(error)
+    log.error("An agent failed in a turn", exc_info=error)
+    return End("failed", "agent_failed", "The agent failed.")
+
+
+def _log_unwritten(writing: asyncio.Future[None]) -> None:
+    if not writing.cancelled() and (error := writing.exception()) is not None:
+        log.error("An answer could not be kept: %s", error)

@@ -1,0 +1,215 @@
+"""What the routes of prompts and files between gateways do."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import re
+import time
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from ...gateway.audit import Row
+from ...gateway.peer_files import PeerFile, PeerFiles, file_unknown
+from ...protocol.chat import ChatStopRequest, StopResponse
+from ...protocol.errors import SuzentError
+from ...protocol.files import attachment_header, named_in, safe_media_type
+from ...protocol.peers import TriggerRequest
+from ...protocol.sse import event_bytes, run_error
+from ..request import Request
+from ..stream import Stream
+from .offered import OfferedFile, look_at
+from .pieces import DiskPieces, PeerPieces
+
+if TYPE_CHECKING:
+    from ...gateway import Gateway, Principal
+    from ...gateway.peers import KeptPeer
+    from ..peering.peering import Peering
+
+_EVENT_ID = re.compile(r"[\x21-\x7e]{1,128}")
+_FILE_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+async def trigger(request: Request) -> Stream:
+    """Run a prompt on a peer and stream its answer.
+
+    What can be said before the peer is asked is an error; from then on what goes wrong is the stream's last event.
+    """
+    peering, limits = request.service.peering, request.gateway.limits
+    peer = await peering.driven(request.principal, request.path["id"])
+    wanted = request.model(TriggerRequest)
+    prompt = wanted.prompt.strip()
+    if not prompt:
+        raise SuzentError("invalid_request", "`prompt` must not be empty.")
+    if len(prompt) > limits.prompt_chars:
+        raise SuzentError("invalid_request", f"`prompt` may have {int(limits.prompt_chars):,} characters at most.")
+    last = request.headers.get("Last-Event-ID", "").strip()
+    if last and not _EVENT_ID.fullmatch(last):  # another turn is not what such a caller wants
+        raise SuzentError("invalid_request", "`Last-Event-ID` must be the id of an event, such as 3f2a:7.")
+    files = await look_at(request.gateway, request.principal, [] if last else wanted.attachments)
+    base_url = await _own_url(peering, peer) if files else ""
+    body: dict[str, object] = {"content": prompt}
+    if wanted.chat_id:
+        body["chat_id"] = wanted.chat_id
+    pieces = _answer(request.gateway, request.principal, peering, peer, body, files, base_url, last)
+    return Stream(pieces, heartbeat=limits.heartbeat)
+
+
+async def _own_url(peering: Peering, peer: KeptPeer) -> str:
+    """Return where a peer fetches files from: the listener alone, since peers take no other path."""
+    own = await peering.own_url(peer)
+    if not own.url or own.url.count("/") > 2:
+        raise SuzentError(
+            "attachment_refused",
+            f"{peer.name} can't fetch files from here: this gateway's listener is not open to it.",
+            hint="`%suzent config node_lan_bind true`, then restart the server; or send the prompt without files.",
+        )
+    return own.url
+
+
+async def _answer(
+    gateway: Gateway,
+    principal: Principal,
+    peering: Peering,
+    peer: KeptPeer,
+    body: dict[str, object],
+    files: list[OfferedFile],
+    base_url: str,
+    last_event_id: str,
+) -> AsyncGenerator[bytes]:
+    offers: list[PeerFile] = []
+    begun, outcome = time.monotonic(), "left"
+    try:
+        http, token = await peering.http(), await peering.token(peer)
+        from ...peers.trigger import trigger_events
+
+        for each in files:
+            offer, secret = gateway.peer_files.offer_transfer(
+                each.file, account=principal.account, name=each.name, media_type=each.media_type
+            )
+            offers.append(offer)
+            reference = offer.reference()
+            reference.url, reference.token = base_url + reference.url, secret
+            body.setdefault("attachments", []).append(reference.model_dump())  # type: ignore[attr-defined]
+        events = trigger_events(
+            http, peer.base_url, token, body, gateway.limits, name=peer.name, last_event_id=last_event_id
+        )
+        async with contextlib.aclosing(events):
+            async for event in events:
+                if event.data["type"] in ("RUN_FINISHED", "RUN_ERROR"):
+                    outcome = str(event.data.get("code", "ok"))
+                yield event_bytes(event.data, event.id)
+    except SuzentError as error:
+        outcome = error.code
+        peering.refused_by(peer, error)
+        failed = run_error(error.code, error.message)
+        yield event_bytes({**failed, "hint": error.hint} if error.hint else failed)
+    finally:
+        for offer in offers:
+            gateway.peer_files.withdraw(offer)
+        row = Row(principal.account, principal.actor, "peer.trigger", node=peer.name, outcome=outcome)
+        row.duration_ms = round((time.monotonic() - begun) * 1000, 1)
+        row.detail = {"peer_id": peer.peer_id, "files": [offer.name for offer in offers]}
+        gateway.audit.record(row)
+
+
+async def stop_peer(request: Request) -> StopResponse:
+    """Stop our turn on a peer; `chat_id` names one other than that of its usual conversation."""
+    peering = request.service.peering
+    chat_id = request.model(ChatStopRequest).chat_id
+    peer = await peering.driven(request.principal, request.path["id"])
+    try:
+        http, token = await peering.http(), await peering.token(peer)
+        from ...peers.trigger import stop_turn
+
+        return StopResponse(agent_id=await stop_turn(http, peer.base_url, token, name=peer.name, chat_id=chat_id))
+    except SuzentError as error:
+        peering.refused_by(peer, error)
+        raise
+
+
+async def serve_file(request: Request) -> Stream:
+    """Serve a file to a peer: to the bearer of the file's own token, or of a token it was made for.
+
+    Whatever is wrong is the same refusal; what is no token of ours counts as an attempt.
+    """
+    await request.gateway.ready.wait()
+    files = request.gateway.peer_files
+    offer, actor = await _offer(request, files)
+    files.begin_download(offer)
+    try:
+        file = await asyncio.to_thread(offer.file.open)
+    except OSError:
+        files.withdraw(offer)
+        raise file_unknown() from None
+    size = offer.file.size
+    row = Row(offer.account, actor, "file.serve", node_id=offer.device_id)
+    row.detail = {"name": offer.name, "size": size, "remote": request.remote}
+    request.gateway.audit.record(row)
+    return Stream(DiskPieces(file, size), offer.media_type, _headers(offer.name, size))
+
+
+async def _offer(request: Request, files: PeerFiles) -> tuple[PeerFile, str]:
+    """Return what is asked for, and how the audit trail names who asks."""
+    sender = request.sender
+    token = _bearer(request)
+    if sender is None or not token:
+        raise file_unknown()
+    file_id = request.path["file"]
+    offer = files.of_token(file_id, token)
+    if offer is not None:
+        sender.take_note()
+        return offer, "transfer"
+    try:
+        principal = await sender.principal_of(token)
+    except SuzentError as error:
+        if error.code == "too_many_attempts":
+            raise
+        raise file_unknown() from None
+    offer = files.of_principal(file_id, principal)
+    if offer is None:
+        raise file_unknown()
+    return offer, principal.actor
+
+
+def _bearer(request: Request) -> str:
+    """Return a request's token: a file's own has no form that could be told from others'."""
+    scheme, _, value = request.headers.get("Authorization", "").strip().partition(" ")
+    value = value.strip()
+    if scheme.casefold() in ("bearer", "token"):
+        return value
+    if direct := request.headers.get("X-Suzent-Token", "").strip():
+        return direct
+    if scheme.casefold() == "basic" and not request.headers.get("Origin"):
+        with contextlib.suppress(binascii.Error, UnicodeDecodeError):
+            return base64.b64decode(value, validate=True).decode().partition(":")[2]
+    return ""
+
+
+async def proxy_file(request: Request) -> Stream:
+    """Fetch a file from a peer."""
+    peering, limits = request.service.peering, request.gateway.limits
+    peer = await peering.driven(request.principal, request.path["id"])
+    file_id = request.path["file"]
+    if not _FILE_ID.fullmatch(file_id):
+        raise file_unknown()
+    try:
+        http, token = await peering.http(), await peering.token(peer)
+        url = f"{peer.base_url}/nodes/peer-files/{quote(file_id, safe='')}"
+        pieces = await PeerPieces.open(http, url, token, peer.name, limits)
+    except SuzentError as error:
+        peering.refused_by(peer, error)
+        raise
+    name = named_in(pieces.headers.get("content-disposition", "")) or file_id
+    media_type = safe_media_type(pieces.headers.get("content-type", ""))
+    return Stream(pieces, media_type, _headers(name, pieces.size))
+
+
+def _headers(name: str, size: int | None) -> dict[str, str]:
+    headers = {"Content-Disposition": attachment_header(name)}
+    if size is not None:
+        headers["Content-Length"] = str(size)
+    return headers

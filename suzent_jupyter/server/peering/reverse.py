@@ -1,0 +1,112 @@
+"""Control in return: given to a peer that we drive, and taken from one that drives us."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from ...gateway.audit import Row
+from ...gateway.devices import Device
+from ...gateway.peers import KeptPeer
+from ...protocol.errors import SuzentError
+from ...protocol.text import clean_text
+from .book import NAME_CHARS, PeerBook, base_address
+
+if TYPE_CHECKING:
+    from ...gateway import Principal
+    from ...protocol.peers import PeerOffer
+
+
+class Reverse:
+    """The other direction of a link.
+
+    Parameters
+    ----------
+    book : PeerBook
+        The peers.
+    """
+
+    def __init__(self, book: PeerBook) -> None:
+        self._book = book
+        self._gateway = book.gateway
+
+    async def set_reverse(self, principal: Principal, reference: str, *, enabled: bool) -> None:
+        """Give a peer control of this gateway, or take back what was given.
+
+        Raises
+        ------
+        SuzentError
+            As the peer answers; then nothing was granted.
+        """
+        peer = await self._book.peer(principal, reference)
+        async with self._book.lock(peer.account, peer.peer_id):
+            peer = await self._book.peer(principal, peer.peer_id)
+            given = self._gateway.devices.by_id(peer.reverse_device_id) if peer.reverse_device_id else None
+            if enabled and given is None:
+                await self._give(principal, peer)
+            elif not enabled and given is not None:
+                await self._book.alter(peer, principal.actor, "peer.reverse", {"enabled": False}, reverse_device_id="")
+                await self._gateway.revoke(principal, given.device_id)
+
+    async def _give(self, principal: Principal, peer: KeptPeer) -> None:
+        here = await self._book.own_url_of(peer.base_url)
+        if not here.url:
+            raise SuzentError(
+                "invalid_request",
+                f"This gateway has no address at which {peer.name} could reach it.",
+                hint="Set `node_lan_bind` to true and restart the server.",
+            )
+        remote = await self._book.remote(peer)
+        device = Device(
+            "", b"", peer.name, platform="peer", scope="agent", account=peer.account, org=principal.org,
+            node_identity=peer.node_identity, callback_url=peer.base_url,
+        )  # fmt: skip
+        row = Row(principal.account, principal.actor, "grant.give", node=peer.name, detail={"base_url": peer.base_url})
+        device, token = await self._gateway.issue_grant(device, row)
+        try:
+            with self._book.noticing(peer):
+                await remote.offer(self._gateway.settings.display_name, here.url, token, here.pin)
+            await self._book.alter(
+                peer, principal.actor, "peer.reverse", {"enabled": True}, reverse_device_id=device.device_id
+            )
+        except BaseException:
+            with contextlib.suppress(SuzentError):
+                await self._gateway.revoke(principal, device.device_id)
+            raise
+
+    async def take_offer(self, principal: Principal, offer: PeerOffer, host: str) -> None:
+        """Take control that a gateway which drives us gives us in return.
+
+        Parameters
+        ----------
+        principal : Principal
+            The holder of a grant.
+        host : str
+            Where the request came from; ``""`` if a proxy stands between.
+
+        Raises
+        ------
+        SuzentError
+            ``address_refused`` unless the address leads to that host, or to the one the operator approved.
+        """
+        device = self._gateway.devices.by_id(principal.credential_id)
+        if device is None or device.scope != "agent":
+            raise SuzentError("forbidden", "Only a gateway that holds a grant may offer one.")
+        await self._book.loaded.wait()
+        await self._book.http()
+        from ...peers.callback import check_callback
+        from ...peers.tokens import checked_token
+        from ...protocol.pin import is_pin
+
+        approved = urlsplit(device.callback_url).hostname or ""
+        base_url = base_address(check_callback(offer.base_url, filter(None, (host, approved)))).base_url
+        token = checked_token(offer.token)
+        if token is None:
+            raise SuzentError("invalid_request", "`token`: this can't be sent in a header.")
+        if offer.pin and not (is_pin(offer.pin) and base_url.startswith("https:")):
+            raise SuzentError("invalid_request", "`pin` is none, or goes with no https:// address.")
+        name = clean_text(offer.name, NAME_CHARS) or device.display_name
+        peer = await self._book.adopt(principal, base_url, name, device.node_identity, token, "peer.offered")
+        if offer.pin:
+            await (await self._book.remote(peer, pin=offer.pin)).standing()  # proves the key, which is kept then
