@@ -171,6 +171,11 @@ class Driver:
         answer = self._send(peer_id, "GET", "/channels/suzent/session")
         return [answer.status_code, answer.json()]
 
+    def do_read(self, peer_id: str) -> str:
+        """Read a session as Suzent's agents do."""
+        messages = self._send(peer_id, "GET", "/channels/suzent/session").json()["messages"]
+        return "\n".join(f"[{each['role']}] {each['text']}" for each in messages)
+
     def do_stop(self, peer_id: str) -> Any:
         answer = self._send(peer_id, "POST", "/channels/suzent/stop")
         return [answer.status_code, answer.json()]
