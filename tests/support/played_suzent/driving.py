@@ -38,7 +38,9 @@ class Driver:
         self._world.gates.setdefault(gate, threading.Event()).set()
 
     def do_look(self, what: str) -> Any:
-        """Return ``devices``, ``peers``, ``grants``, ``sessions``, ``attachments``, ``unauthorized`` or ``inbox``."""
+        """Return one of the world's tables, such as ``devices``, or ``running_chats``."""
+        if what == "running_chats":
+            return sorted(self._world.running)
         found = getattr(self._world, what)
         return [[*key, value] for key, value in found.items()] if what == "inbox" else found
 
