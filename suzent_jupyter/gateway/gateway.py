@@ -443,11 +443,11 @@ class Gateway:
 
     # -- control grants --
 
-    async def issue_grant(self, device: Device, row: Row) -> tuple[Device, str]:
+    async def issue_grant(self, device: Device, row: Row, *, replaces: bool = True) -> tuple[Device, str]:
         """Give a control grant its id and token and keep it; return both.
 
-        Earlier grants of the same holder end with that. The new one has an id of its own, since an identity is only
-        claimed: nothing that belonged to the earlier one is handed over.
+        Earlier grants of the same holder end with that, unless ``replaces`` is false. The new one has an id of its own,
+        since an identity is only claimed: nothing that belonged to the earlier one is handed over.
 
         Raises
         ------
@@ -462,7 +462,7 @@ class Gateway:
 
         def work(connection: sa.Connection) -> None:
             # Decided here, one after the other, also when another process shares the file.
-            for former in _load_devices(connection):
+            for former in _load_devices(connection) if replaces else ():
                 if former.account == device.account and is_same_holder(
                     former, device.node_identity, device.callback_url
                 ):
