@@ -78,6 +78,17 @@ class Device:
         """Whether its time is over."""
         return bool(self.expires_at) and self.expires_at <= now_text()
 
+    def is_held_by(self, identity: str, address: str) -> bool:
+        """Tell whether this is a control grant of the gateway of that identity, or address where one of both has none.
+
+        Never by name: that is anybody's to choose.
+        """
+        if self.scope != "agent":
+            return False
+        if self.node_identity and identity:
+            return self.node_identity == identity
+        return bool(address) and self.callback_url == address
+
     def info(self, connected: bool) -> ApprovedDeviceInfo:
         """Return it as ``GET /nodes/devices`` shows it."""
         return ApprovedDeviceInfo.model_validate(

@@ -7,7 +7,6 @@ paused, it waits; with the grant it goes.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -109,9 +108,8 @@ class Inbox:
     def _departed(self, device: Device, how: Literal["revoked", "paused"]) -> None:
         if how == "paused" or device.scope != "agent":
             return
-        with contextlib.suppress(SuzentError):  # a gateway that stops looks again when it starts
-            dropped = self._gateway.store.run(lambda connection: _drop(connection, device.device_id))
-            dropped.add_done_callback(lambda done: done.cancelled() or done.exception())
+        # A gateway that stops looks again when it starts.
+        self._gateway.store.run_unawaited(lambda connection: _drop(connection, device.device_id))
         self.wake()
 
     # -- working off --

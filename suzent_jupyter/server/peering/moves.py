@@ -163,7 +163,7 @@ class Moves:
     async def find_elsewhere(self, peer: KeptPeer) -> None:
         """Look for a peer where it said that it is told of a revoke, which it may have said later."""
         named = {
-            device.callback_url.rstrip("/")
+            device.callback_url
             for device in self._gateway.devices
             if is_grant(device, peer.account) and is_of(device, peer) and device.callback_url
         }

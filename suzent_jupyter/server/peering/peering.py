@@ -21,7 +21,7 @@ from .control_requests import ControlRequests, Waiting
 from .moves import Moves
 from .reached_at import OwnUrl
 from .reverse import Reverse
-from .view import inbound_info, is_grant, is_near, is_of, is_same_holder, peer_info
+from .view import inbound_info, is_grant, is_near, is_of, peer_info
 
 if TYPE_CHECKING:
     from ...gateway import Gateway, Principal
@@ -259,6 +259,7 @@ class Peering:
         """Sever both directions; returns whose. It works while the peer is offline, and tells it afterwards."""
         await self._book.loaded.wait()
         account = principal.account
+        grants = [each for each in self._gateway.devices if is_grant(each, account)]
         peer = self._book.find(account, reference)
         if peer is None:
             device = self._book.inbound_device(account, reference)
@@ -267,11 +268,14 @@ class Peering:
                 raise AssertionError
             name, theirs = (
                 device.display_name,
-                [each for each in self._gateway.devices if is_grant(each, account) and is_same_holder(each, device)],
+                [
+                    each
+                    for each in grants
+                    if each is device or each.is_held_by(device.node_identity, device.callback_url)
+                ],
             )
         else:
-            name = peer.name
-            theirs = [each for each in self._gateway.devices if is_grant(each, account) and is_near(each, peer)]
+            name, theirs = peer.name, [each for each in grants if is_near(each, peer)]
         for each in theirs:
             if self._gateway.devices.by_id(each.device_id) is not None:
                 await self._gateway.revoke(principal, each.device_id)
