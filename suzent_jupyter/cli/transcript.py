@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from ..kernel.plain import one_line
+from ..protocol.sse import ENDS
 from ..protocol.text import clean_lines
 from .output import say_aside
 
@@ -40,7 +41,7 @@ class Transcript:
     def take(self, event: dict[str, Any]) -> None:
         """Print what an event says."""
         kind = event.get("type")
-        if kind in ("RUN_FINISHED", "RUN_ERROR"):
+        if kind in ENDS:
             self.finished = True
         if self._raw:
             self._write(json.dumps(event) + "\n")  # ASCII: it survives any pipe

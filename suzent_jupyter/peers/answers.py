@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ERRORS, SuzentError
+from ..protocol.limits import KIB, Limits
 from ..protocol.text import clean_text
 from ..protocol.wire import decode, is_shallow
 from .http import Answer, place
 
+if TYPE_CHECKING:
+    import httpx
+
+REFUSAL_BYTES = 64 * KIB  # of an answer that is no success
 _WORDS = 300
 _DEPTH = 100
 _NOT_FOUND = re.compile(r"not\s+found", re.IGNORECASE)
@@ -81,11 +88,30 @@ def refusal(url: str, status: int, content: bytes, name: str = "") -> SuzentErro
     )
 
 
+async def refusal_of(response: httpx.Response, url: str, name: str, limits: Limits) -> SuzentError:
+    """Return the same of an answer that comes as a stream; a body that is too long, or does not end, says nothing."""
+    import httpx
+
+    content = b""
+    with contextlib.suppress(TimeoutError, httpx.TransportError, httpx.StreamError):
+        async with asyncio.timeout(limits.peer_timeout):
+            async for piece in response.aiter_raw():
+                content += piece
+                if len(content) > REFUSAL_BYTES:
+                    break
+    return refusal(url, response.status_code, content, name)
+
+
+def without_not_found(words: str) -> str:
+    """Return what a peer says without two words: Suzent's CLI takes them for a node of ours, and looks for a peer."""
+    return _NOT_FOUND.sub("unknown", words)
+
+
 def _words(body: dict[str, Any]) -> str:
-    """Return what the peer says, without the two words that are kept for a node of ours."""
+    """Return what the peer says."""
     for key in ("error", "message", "detail"):  # ours and Suzent's, an action's, FastAPI's
         if words := clean_text(body.get(key), _WORDS):
-            return _NOT_FOUND.sub("unknown", words)
+            return without_not_found(words)
     return ""
 
 

@@ -12,10 +12,10 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import SuzentError
-from ..protocol.limits import KIB, Limits
-from ..protocol.sse import Event, EventReader
+from ..protocol.limits import Limits
+from ..protocol.sse import ENDS, SILENT_BEATS, Event, EventReader
 from ..protocol.text import clean_lines, clean_text
-from .answers import object_of, refusal
+from .answers import REFUSAL_BYTES, object_of, refusal, refusal_of, without_not_found
 from .http import PeerHttp
 
 if TYPE_CHECKING:
@@ -23,14 +23,10 @@ if TYPE_CHECKING:
 
 _INBOUND = "/channels/suzent/inbound"
 _STOP = "/channels/suzent/stop"
-_SILENT_BEATS = 4  # heartbeats that may be lost before the other side counts as gone
-_REFUSAL_BYTES = 64 * KIB
 _MESSAGE_CHARS = 500
 _ID = re.compile(r"[\x21-\x7e]{1,128}")
 _CODE = re.compile(r"[a-z][a-z_]{0,63}")
-_NOT_FOUND = re.compile(r"not\s+found", re.IGNORECASE)
 _TEXT = ("TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_CHUNK", "TEXT_MESSAGE_END")
-_ENDS = ("RUN_FINISHED", "RUN_ERROR")
 _GOES_ON = "its turn may go on over there"
 
 
@@ -113,7 +109,7 @@ class _Turn:
         self._last = kind
         if kind == "RUN_STARTED":
             self._ids = {name: clean_text(data.get(name), 128) for name in self._ids}
-        self.over = kind in _ENDS
+        self.over = kind in ENDS
         if kind == "RUN_ERROR":
             code = data.get("code")
             known = code if isinstance(code, str) and _CODE.fullmatch(code) else "agent_failed"
@@ -137,34 +133,19 @@ class _Turn:
 
 async def _check(response: httpx.Response, url: str, name: str, limits: Limits) -> None:
     """Raise for whatever is not the beginning of a stream of events."""
-    status = response.status_code
-    if status != 200:
-        raise refusal(url, status, await _refusal(response, limits), name)
+    if response.status_code != 200:
+        raise await refusal_of(response, url, name, limits)
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "text/event-stream":
         shown = clean_text(kind, 64) or "something"
         raise SuzentError("bad_peer_answer", f"{name} answered with {shown} instead of a stream of events.")
 
 
-async def _refusal(response: httpx.Response, limits: Limits) -> bytes:
-    """Return the body of a refusal; nothing where it is too long or does not end."""
-    content = b""
-    try:
-        async with asyncio.timeout(limits.peer_timeout):
-            async for piece in response.aiter_raw():
-                content += piece
-                if len(content) > _REFUSAL_BYTES:
-                    return b""
-    except TimeoutError:
-        return b""
-    return content
-
-
 async def _pieces(response: httpx.Response, name: str, limits: Limits) -> AsyncGenerator[bytes]:
     import httpx
 
     size = 0
-    silence = limits.heartbeat * _SILENT_BEATS
+    silence = limits.heartbeat * SILENT_BEATS
     pieces = response.aiter_raw()
     try:
         while True:
@@ -196,8 +177,8 @@ def _is_framed(response: httpx.Response) -> bool:
 
 
 def _said(text: Any) -> str:
-    """Return what the other side says as a line of ours; "not found" would have Suzent's CLI look for a peer."""
-    return _NOT_FOUND.sub("missing", clean_text(clean_lines(text) if isinstance(text, str) else "", _MESSAGE_CHARS))
+    """Return what the other side says as a line of ours."""
+    return without_not_found(clean_text(clean_lines(text) if isinstance(text, str) else "", _MESSAGE_CHARS))
 
 
 async def stop_turn(http: PeerHttp, base_url: str, token: str, *, name: str, chat_id: str | None = None) -> str:
@@ -210,7 +191,7 @@ async def stop_turn(http: PeerHttp, base_url: str, token: str, *, name: str, cha
     """
     url = base_url.rstrip("/") + _STOP
     answer = await http.request(
-        "POST", url, token=token, json={"chat_id": chat_id} if chat_id else {}, max_bytes=_REFUSAL_BYTES
+        "POST", url, token=token, json={"chat_id": chat_id} if chat_id else {}, max_bytes=REFUSAL_BYTES
     )
     if answer.status == 409:
         raise SuzentError("nothing_running", f"No turn of ours runs on {name}.")

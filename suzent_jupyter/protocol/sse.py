@@ -13,12 +13,15 @@ from typing import Any
 
 from .errors import SuzentError
 from .limits import MIB
-from .text import clean_text
+from .text import clean_text, whole_texts
 from .wire import decode, encode_ascii, is_shallow
 
+#: The events that end a turn.
+ENDS = ("RUN_FINISHED", "RUN_ERROR")
+#: Heartbeats that may be lost before the other side counts as gone.
+SILENT_BEATS = 4
 #: Anything else that Unicode calls a line end is text.
 _LINE_END = re.compile(rb"\r\n|\n|\r")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _ID_CHARS = 128
 _DEPTH = 100
 _MISSING = object()
@@ -199,20 +202,10 @@ def _parse(text: bytes) -> Any:
         pass
     try:
         value = json.loads(text.decode("utf-8", "replace"), parse_constant=lambda _: None, parse_int=_whole)
-        return _whole_text(value)
+        return whole_texts(value)
     except (ValueError, RecursionError):
         return _MISSING
 
 
 def _whole(digits: str) -> int | float:
     return int(digits) if len(digits) < 19 else float(digits)
-
-
-def _whole_text(value: Any) -> Any:
-    if isinstance(value, str):
-        return _SURROGATE.sub("\ufffd", value)
-    if isinstance(value, list):
-        return [_whole_text(item) for item in value]
-    if isinstance(value, dict):
-        return {_whole_text(name): _whole_text(item) for name, item in value.items()}
-    return value

@@ -67,3 +67,14 @@ def whole_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def whole_texts(value: Any) -> Any:
+    """Return parsed JSON with :func:`whole_text` of every text and key in it."""
+    if isinstance(value, str):
+        return whole_text(value)
+    if isinstance(value, list):
+        return [whole_texts(item) for item in value]
+    if isinstance(value, dict):
+        return {whole_text(str(name)): whole_texts(item) for name, item in value.items()}
+    return value

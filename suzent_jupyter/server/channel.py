@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from ..gateway.answering.namespaces import conversation_of, own_conversation
-from ..gateway.answering.runs import Prompt
+from ..gateway.answering.run import Prompt
 from ..gateway.granting.coverage import require_agent
 from ..protocol.chat import (
     ChatRequest,
@@ -26,7 +26,7 @@ from .request import Answer, Request
 from .stream import Stream
 
 if TYPE_CHECKING:
-    from ..gateway.answering.runs import Run
+    from ..gateway.answering.run import Run
 
 _EVENT_ID = re.compile(r"([A-Za-z0-9_-]{1,64}):(\d{1,9})")
 _TOGETHER_BYTES = 32 * 1024  # a write costs more than an event
@@ -49,14 +49,12 @@ async def inbound(request: Request) -> Stream:
     return await _turn(request, "content", body.content, body.chat_id, body.attachments)
 
 
-async def chat_stop(request: Request) -> StopResponse:
-    """Stop a turn."""
-    return await _stop(request, request.model(ChatStopRequest).chat_id)
-
-
-async def channel_stop(request: Request) -> StopResponse:
-    """Stop a peer's own turn."""
-    return await _stop(request, request.model(ChatStopRequest).chat_id)
+async def stop(request: Request) -> StopResponse:
+    """Stop the turn of a conversation; a peer's own where it names none."""
+    require_agent(request.principal)
+    conversation_id = conversation_of(request.principal, request.model(ChatStopRequest).chat_id, fresh=False)
+    await request.gateway.runs.stop_turn(request.principal, conversation_id)
+    return StopResponse(agent_id=conversation_id)
 
 
 async def inbox(request: Request) -> Answer:
@@ -120,7 +118,7 @@ async def _turn(
     request: Request, name: str, text: str, chat_id: str | None, attachments: list[InboundAttachment]
 ) -> Stream:
     gateway, principal = request.gateway, request.principal
-    text = _prompt(request, name, text)
+    text = read_prompt(request, name, text)
     conversation_id = conversation_of(principal, chat_id)
     gateway.runs.check(principal, conversation_id)
     prompt = Prompt(text=text)
@@ -134,20 +132,14 @@ async def _turn(
     return _stream(request, run, 0)
 
 
-def _prompt(request: Request, name: str, text: str) -> str:
+def read_prompt(request: Request, name: str, text: str) -> str:
+    """Return a prompt without blanks around it; ``invalid_request`` for one that is empty or too long."""
     text, most = text.strip(), int(request.gateway.limits.prompt_chars)
     if not text:
         raise SuzentError("invalid_request", f"`{name}` must not be empty.")
     if len(text) > most:
         raise SuzentError("invalid_request", f"`{name}` may have {most:,} characters at most, not {len(text):,}.")
     return text
-
-
-async def _stop(request: Request, chat_id: str | None) -> StopResponse:
-    require_agent(request.principal)
-    conversation_id = conversation_of(request.principal, chat_id, fresh=False)
-    await request.gateway.runs.stop_turn(request.principal, conversation_id)
-    return StopResponse(agent_id=conversation_id)
 
 
 def _shown(message: MessageInfo) -> MessageInfo:

@@ -17,8 +17,9 @@ from ..clock import now_text
 from ..granting.coverage import require_agent
 from ..principals import Principal
 from .conversations import Also, forget_prompt
-from .namespaces import own_conversation, peer_principal
-from .runs import Prompt
+from .namespaces import conversation_of_grant, own_conversation, peer_principal
+from .news import News
+from .run import Prompt
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -46,7 +47,7 @@ class Inbox:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._workers: dict[str, asyncio.Task[None]] = {}
-        self._waiting: list[asyncio.Future[None]] = []
+        self._news = News()
         self._unfinished: list[str] = []
         self._stopped = False
         gateway.departures.append(self._departed)
@@ -100,10 +101,7 @@ class Inbox:
 
     def wake(self) -> None:
         """Look again whether a message can be run."""
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if not each.done():
-                each.set_result(None)
+        self._news.tell()
 
     def _departed(self, device: Device, how: Literal["revoked", "paused"]) -> None:
         if how == "paused" or device.scope != "agent":
@@ -142,7 +140,7 @@ class Inbox:
                 if error.code == "stopping":
                     return
                 log.debug("A message of %s waits: %s", device_id, error)
-                await self._news()
+                await self._news.wait(_LOOK_SECONDS)
 
     async def _able(self, device_id: str) -> Principal | None:
         """Return whom to run a message for, once it can be; None if the grant is gone."""
@@ -157,7 +155,7 @@ class Inbox:
             free = gateway.runs.running(device.account, conversation) is None
             if granted and free and gateway.agents.available(principal):
                 return principal
-            await self._news()
+            await self._news.wait(_LOOK_SECONDS)
 
     async def _run(self, principal: Principal, message: _Message) -> None:
         prompt = Prompt(
@@ -171,11 +169,6 @@ class Inbox:
         await run.released.wait()
         if run.end is not None and run.end.code == "no_agent":
             await self._gateway.store.run(lambda connection: _requeue(connection, message.id))
-
-    async def _news(self) -> None:
-        news = asyncio.get_running_loop().create_future()
-        self._waiting.append(news)
-        await asyncio.wait([news], timeout=_LOOK_SECONDS)
 
 
 # -- everything below runs on the store's thread --
@@ -239,7 +232,7 @@ def _requeue(connection: sa.Connection, row_id: int) -> None:
 
     row = connection.execute(sa.select(inbox).where(inbox.c.id == row_id, inbox.c.status == "running")).first()
     if row is not None:
-        forget_prompt(connection, row.account, f"suzent:{row.device_id}", row.run_id)
+        forget_prompt(connection, row.account, conversation_of_grant(row.device_id), row.run_id)
         _set(connection, row_id, status="queued", run_id="")
 
 

@@ -33,9 +33,14 @@ def peer_principal(device: Device) -> Principal:
     )
 
 
+def conversation_of_grant(device_id: str) -> str:
+    """Return the conversation of a grant's holder that it need not name."""
+    return f"suzent:{device_id}"
+
+
 def own_conversation(principal: Principal) -> str | None:
     """Return the conversation a caller has without naming one; None for users, who have many."""
-    return f"suzent:{principal.credential_id}" if principal.authority < Authority.FULL else None
+    return conversation_of_grant(principal.credential_id) if principal.authority < Authority.FULL else None
 
 
 def owns(principal: Principal, conversation_id: str) -> bool:
@@ -92,7 +97,7 @@ def caller_of(principal: Principal, device: Device | None) -> TurnCaller:
 def title_of(caller: TurnCaller, conversation_id: str, prompt: str) -> str:
     """Return how a new conversation is called."""
     if caller.kind == "peer":
-        name = conversation_id.removeprefix(f"suzent:{caller.device_id}").removeprefix(":")
+        name = conversation_id.removeprefix(conversation_of_grant(caller.device_id)).removeprefix(":")
         return f"⇄ {caller.name}" + (f" · {name}" if name else "")
     line = clean_text(prompt, 8 * _TITLE_CHARS)
     if len(line) <= _TITLE_CHARS:

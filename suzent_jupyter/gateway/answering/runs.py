@@ -1,6 +1,6 @@
 """Turns: a prompt goes to an agent, what it says goes into one list that any number of readers follow.
 
-A reader is an index into that list, so one that is slow or gone stalls nothing. A turn ends by itself, by its limits,
+A turn ends by itself, by its limits,
 by an explicit stop, or with the grant that asked for it; that a reader hung up ends nothing.
 """
 
@@ -9,30 +9,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...protocol.agents import Turn, TurnAttachment, TurnCaller
+from ...protocol.agents import Turn
 from ...protocol.chat import RunInfo
-from ...protocol.errors import ERRORS, SuzentError
+from ...protocol.errors import SuzentError
+from ...protocol.sse import run_error
 from ...protocol.text import clean_text
-from ...protocol.wire import Raw
+from ...protocol.wire import Raw, encode_ascii
 from ..audit import Row
-from ..clock import now_text
 from ..granting.coverage import require_agent
 from ..principals import Principal
 from . import model_agents, namespaces
-from .conversations import Also, NewTurn
+from .conversations import NewTurn
+from .run import End, Prompt, Run
 
 if TYPE_CHECKING:
     from ..devices import Device
     from ..gateway import Gateway
-    from .turn_events import Answer
 
 log = logging.getLogger("suzent_jupyter")
 
@@ -41,136 +39,6 @@ _AGENT_SECONDS = 2.0  # to clean up after being cancelled; then it is abandoned
 _KEEP_SECONDS = 2.0  # for an answer to be on disk before its reader is told that it is over
 _STOP_SECONDS = 2.5
 _KEPT_TURNS_BYTES = 4  # times `run_bytes`: what finished turns may take in all
-
-
-async def _nothing() -> None:
-    pass
-
-
-@dataclass(slots=True, kw_only=True)
-class Prompt:
-    """What somebody asks.
-
-    Attributes
-    ----------
-    text : str
-        The prompt.
-    attachments : list of TurnAttachment
-        What came with it.
-    clear : callable
-        Called once the agent is done with these.
-    began, ended : callable, optional
-        What is to be written together with the prompt, given the run id, and with the answer, given whether it failed.
-    again : callable, optional
-        Whether a turn that ended with this code is to be run anew: then no answer is kept.
-    """
-
-    text: str
-    attachments: list[TurnAttachment] = field(default_factory=list)
-    clear: Callable[[], Awaitable[None]] = _nothing
-    origin: str = ""
-    began: Callable[[str], Also] | None = None
-    ended: Callable[[bool], Also] | None = None
-    again: Callable[[str], bool] = lambda code: False
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a turn ended: ``code`` and ``message`` are those of a failure."""
-
-    status: Literal["done", "stopped", "failed"]
-    code: str = ""
-    message: str = ""
-
-    @property
-    def outcome(self) -> str:
-        """How the answer's row says it."""
-        return self.code or self.status
-
-    @classmethod
-    def of(cls, error: SuzentError) -> End:
-        """Return the end that a failure makes; whoever reads it may not know our codes."""
-        hint = f" {ERRORS['no_agent'].hint}" if error.code == "no_agent" else ""
-        return cls("failed", error.code, error.message + hint)
-
-
-class Run:
-    """One turn.
-
-    Attributes
-    ----------
-    events : list of bytes
-        What it has said so far, each event encoded once.
-    over : bool
-        Whether that is all.
-    """
-
-    def __init__(self, principal: Principal, conversation_id: str, caller: TurnCaller) -> None:
-        self.run_id = secrets.token_hex(8)
-        self.principal = principal
-        self.account = principal.account
-        self.conversation_id = conversation_id
-        self.caller = caller
-        self.agent = ""
-        self.events: list[bytes] = []
-        self.bytes = 0
-        self.over = False
-        self.end: End | None = None
-        self.started_at = now_text()
-        self.started = time.monotonic()
-        self.finished_at = ""
-        self.answer: Answer | None = None
-        self.ending: asyncio.Future[End] = asyncio.get_running_loop().create_future()
-        self.released = asyncio.Event()
-        self._waiting: list[asyncio.Future[None]] = []
-
-    @property
-    def closing(self) -> bool:
-        """Whether it takes no more events of its agent."""
-        return self.ending.done()
-
-    def finish(self, end: End) -> None:
-        """End it, unless it has ended already."""
-        if not self.ending.done():
-            self.ending.set_result(end)
-
-    def append(self, data: bytes) -> None:
-        """Add an event."""
-        self.events.append(data)
-        self.bytes += len(data)
-        self.wake()
-
-    def wake(self) -> None:
-        """Have readers look."""
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if not each.done():
-                each.set_result(None)
-
-    async def more(self, seen: int) -> bool:
-        """Wait for an event beyond the first ``seen``; False if there will be none."""
-        while len(self.events) <= seen:
-            if self.over:
-                return False
-            news = asyncio.get_running_loop().create_future()
-            self._waiting.append(news)
-            await news
-        return True
-
-    def info(self) -> RunInfo:
-        """Return it as subscribers see it."""
-        end = self.end
-        return RunInfo(
-            run_id=self.run_id,
-            conversation_id=self.conversation_id,
-            caller=self.caller.name,
-            agent=self.agent,
-            status=end.status if end is not None else "running",
-            started_at=self.started_at,
-            finished_at=self.finished_at,
-            events=len(self.events),
-            error=f"{end.code}: {end.message}" if end is not None and end.code else "",
-        )
 
 
 class Runs:
@@ -250,7 +118,6 @@ class Runs:
         if self._loaded:
             return
         self._events: Any = await asyncio.to_thread(import_module, "suzent_jupyter.gateway.answering.turn_events")
-        await asyncio.to_thread(import_module, "ag_ui.core")
         if self._gateway.agent_model:
             await asyncio.to_thread(model_agents.load)
         self._loaded = True
@@ -343,15 +210,12 @@ class Runs:
 
     # -- ending --
 
-    def end_of(self, device_id: str, error: SuzentError) -> None:
-        """End every turn that a token's owner asked for."""
-        for run in list(self._running.values()):
-            if device_id and run.principal.credential_id == device_id:
-                run.finish(End.of(error))
-
     def _departed(self, device: Device, how: Literal["revoked", "paused"]) -> None:
+        """End every turn that a token's holder asked for."""
         message = "Control was revoked." if how == "revoked" else "Control was paused."
-        self.end_of(device.device_id, SuzentError("revoked", message))
+        for run in list(self._running.values()):
+            if run.principal.credential_id == device.device_id:
+                run.finish(End.of(SuzentError("revoked", message)))
 
     async def stop_turn(self, principal: Principal, conversation_id: str) -> None:
         """Stop the turn that runs in a conversation; returns when another could start there.
@@ -407,15 +271,14 @@ class Runs:
         assert run.answer is not None
         last = run.answer.close() if end.status != "failed" else []
         if end.status == "failed":
-            last.append(self._events.run_error(end.code, end.message))
+            last.append(encode_ascii(run_error(end.code, end.message)))
         else:
             cancelled = end.status == "stopped"
             last.append(self._events.run_finished(run.conversation_id, run.run_id, cancelled=cancelled))
         for data in last:
             run.append(data)
             self._publish(run, len(run.events) - 1)
-        run.end, run.over, run.finished_at = end, True, now_text()
-        run.wake()
+        run.close(end)
         self._tell(run, "changed")
         self._note(run, end)
         self._finished.append(run)

@@ -18,7 +18,8 @@ from ...protocol.chat import ChatStopRequest, StopResponse
 from ...protocol.errors import SuzentError
 from ...protocol.files import attachment_header, named_in, safe_media_type
 from ...protocol.peers import TriggerRequest
-from ...protocol.sse import event_bytes, run_error
+from ...protocol.sse import ENDS, event_bytes, run_error
+from ..channel import read_prompt
 from ..request import Request
 from ..stream import Stream
 from .offered import OfferedFile, look_at
@@ -41,11 +42,7 @@ async def trigger(request: Request) -> Stream:
     peering, limits = request.service.peering, request.gateway.limits
     peer = await peering.driven(request.principal, request.path["id"])
     wanted = request.model(TriggerRequest)
-    prompt = wanted.prompt.strip()
-    if not prompt:
-        raise SuzentError("invalid_request", "`prompt` must not be empty.")
-    if len(prompt) > limits.prompt_chars:
-        raise SuzentError("invalid_request", f"`prompt` may have {int(limits.prompt_chars):,} characters at most.")
+    prompt = read_prompt(request, "prompt", wanted.prompt)
     last = request.headers.get("Last-Event-ID", "").strip()
     if last and not _EVENT_ID.fullmatch(last):  # another turn is not what such a caller wants
         raise SuzentError("invalid_request", "`Last-Event-ID` must be the id of an event, such as 3f2a:7.")
@@ -97,14 +94,14 @@ async def _answer(
         events = trigger_events(
             http, peer.base_url, token, body, gateway.limits, name=peer.name, last_event_id=last_event_id
         )
-        async with contextlib.aclosing(events):
-            async for event in events:
-                if event.data["type"] in ("RUN_FINISHED", "RUN_ERROR"):
-                    outcome = str(event.data.get("code", "ok"))
-                yield event_bytes(event.data, event.id)
+        with peering.noticing(peer):
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    if event.data["type"] in ENDS:
+                        outcome = str(event.data.get("code", "ok"))
+                    yield event_bytes(event.data, event.id)
     except SuzentError as error:
         outcome = error.code
-        peering.refused_by(peer, error)
         failed = run_error(error.code, error.message)
         yield event_bytes({**failed, "hint": error.hint} if error.hint else failed)
     finally:
@@ -121,14 +118,12 @@ async def stop_peer(request: Request) -> StopResponse:
     peering = request.service.peering
     chat_id = request.model(ChatStopRequest).chat_id
     peer = await peering.driven(request.principal, request.path["id"])
-    try:
-        http, token = await peering.http(), await peering.token(peer)
-        from ...peers.trigger import stop_turn
+    http = await peering.http()
+    from ...peers.trigger import stop_turn
 
+    with peering.noticing(peer):
+        token = await peering.token(peer)
         return StopResponse(agent_id=await stop_turn(http, peer.base_url, token, name=peer.name, chat_id=chat_id))
-    except SuzentError as error:
-        peering.refused_by(peer, error)
-        raise
 
 
 async def serve_file(request: Request) -> Stream:
@@ -196,13 +191,10 @@ async def proxy_file(request: Request) -> Stream:
     file_id = request.path["file"]
     if not _FILE_ID.fullmatch(file_id):
         raise file_unknown()
-    try:
+    with peering.noticing(peer):
         http, token = await peering.http(), await peering.token(peer)
         url = f"{peer.base_url}/nodes/peer-files/{quote(file_id, safe='')}"
         pieces = await PeerPieces.open(http, url, token, peer.name, limits)
-    except SuzentError as error:
-        peering.refused_by(peer, error)
-        raise
     name = named_in(pieces.headers.get("content-disposition", "")) or file_id
     media_type = safe_media_type(pieces.headers.get("content-type", ""))
     return Stream(pieces, media_type, _headers(name, pieces.size))

@@ -145,12 +145,6 @@ class PeerBook:
         """Return where the peer at a URL reaches this gateway; an empty URL if nowhere."""
         return await self._own_url(peer_url)
 
-    def refused_by(self, peer: KeptPeer, error: SuzentError) -> None:
-        """Take note that a peer did not accept our token, where that is what ``error`` says."""
-        current = self.all.get(peer.peer_id)
-        if error.code == "peer_revoked" and current is not None and current.base_url == peer.base_url:
-            self.statuses.note(current, "revoked")
-
     async def adopt(
         self, principal: Principal, base_url: str, name: str, identity: str, token: str, action: str
     ) -> KeptPeer:
@@ -310,7 +304,9 @@ class PeerBook:
         try:
             yield
         except SuzentError as error:
-            self.refused_by(peer, error)
+            current = self.all.get(peer.peer_id)
+            if error.code == "peer_revoked" and current is not None and current.base_url == peer.base_url:
+                self.statuses.note(current, "revoked")
             raise
 
     def tell(self, kind: str, peer: KeptPeer) -> None:

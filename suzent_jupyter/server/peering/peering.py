@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...gateway.audit import Row
@@ -98,9 +99,9 @@ class Peering:
         """Return where a peer reaches this gateway; an empty URL if nowhere."""
         return await self._book.own_url_of(peer.base_url)
 
-    def refused_by(self, peer: KeptPeer, error: SuzentError) -> None:
-        """Take note that a peer did not accept our token, where that is what ``error`` says."""
-        self._book.refused_by(peer, error)
+    def noticing(self, peer: KeptPeer) -> AbstractContextManager[None]:
+        """Take note, while a peer is called, that it does not accept our token."""
+        return self._book.noticing(peer)
 
     async def set_reverse(self, principal: Principal, reference: str, *, enabled: bool) -> None:
         """Give a peer control of this gateway, or take it back; see :meth:`.reverse.Reverse.set_reverse`."""
