@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,7 +15,7 @@ from ..protocol.text import clean_text
 from .audit import Row
 from .clock import now_text
 from .device_rows import load_devices, replace_device, same_installation, update_device
-from .devices import Device
+from .devices import Departure, Device
 from .granting.expiry import Expiry
 from .granting.usage import Usage
 from .principals import Principal
@@ -241,7 +241,7 @@ class Credentials:
         self._gateway.close_clients(device)
         self.tell("removed", device)
 
-    def _depart(self, device: Device, how: Literal["revoked", "paused"]) -> None:
+    def _depart(self, device: Device, how: Departure) -> None:
         for hear in self._gateway.departures:
             hear(device, how)
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..protocol.errors import SuzentError
-from ..protocol.rest import ApprovedDeviceInfo
+from ..protocol.rest import ApprovedDeviceInfo, Covers
 from .clock import now_text
 from .principals import Authority, Grant, Principal
 from .tokens import token_digest
 
+#: How a token stopped speaking for anyone.
+Departure = Literal["revoked", "paused"]
 _AUTHORITY = {"node": Authority.NODE, "agent": Authority.AGENT, "full": Authority.FULL}
 
 
@@ -61,7 +63,7 @@ class Device:
     last_seen: str = ""
     trigger_count: int = 0
     last_triggered_at: str = ""
-    covers: Literal["both", "agent", "devices"] = "both"
+    covers: Covers = "both"
     commands: list[str] = field(default_factory=list)
     unattended_tools: bool = False
     expires_at: str = ""

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
 from ..agent.clients import close_clients
@@ -30,7 +30,7 @@ from .clients import ClientLink
 from .clock import now_text
 from .credentials import Credentials
 from .device_rows import load_devices
-from .devices import Device, Devices
+from .devices import Departure, Device, Devices
 from .dispatch import Dispatcher
 from .granting.coverage import covered_nodes
 from .granting.grants import Grants
@@ -125,7 +125,7 @@ class Gateway:
         #: Topic → what a subscriber starts from, for what is not the gateway's own.
         self.snapshots: dict[str, Callable[[Principal], Sequence[BaseModel]]] = {}
         #: Called when a token stops speaking for anyone: with its device, and ``revoked`` or ``paused``.
-        self.departures: list[Callable[[Device, Literal["revoked", "paused"]], None]] = []
+        self.departures: list[Callable[[Device, Departure], None]] = []
         self.credentials = Credentials(self)
         self.agents = Agents()
         self.agents.of_device = partial(agent_of_device, self)

@@ -22,6 +22,7 @@ from ..protocol.function_agent import FunctionAgent
 from . import wire
 from .errors import KernelError, Unreachable, from_body
 from .locate import START_ONE
+from .plain import shell
 
 if TYPE_CHECKING:
     from .channel import Channel
@@ -129,8 +130,7 @@ class AgentDecorator:
             self.stop(name)
 
     def _gateway(self) -> Gateway:
-        ipython = sys.modules.get("IPython")
-        magics = getattr(ipython.get_ipython(), "suzent_magics", None) if ipython is not None else None
+        magics = getattr(shell(), "suzent_magics", None)
         if magics is not None:
             found: Gateway = magics.gateway()
             return found

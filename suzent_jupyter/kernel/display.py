@@ -117,7 +117,7 @@ class Status:
         return lines
 
     def _next(self) -> tuple[str, str]:
-        from .values import quote
+        from .values import quote, typed_code
 
         if not self.enabled:
             return "%suzent config nodes_enabled true", "nodes are switched off; this lets them in again"
@@ -128,8 +128,10 @@ class Status:
         if self.grants:
             name = one_line(self.grants[0].get("controller_name"), 64) or "the other gateway"
             code = one_line(self.grants[0].get("code"), 16)
-            typed = code if code.isascii() and code.isalnum() else "CODE"
-            return f"%suzent approve {typed}", f"gives {name} control of this gateway; %suzent grants says more"
+            return (
+                f"%suzent approve {typed_code(code)}",
+                f"gives {name} control of this gateway; %suzent grants says more",
+            )
         if self.nodes:
             name = quote(one_line(self.nodes[0].get("display_name"), 64))
             return f"%suzent describe {name}", "shows what it can do"

@@ -14,13 +14,13 @@ from . import wire
 from .errors import (
     InvalidParams,
     KernelError,
-    NodeAmbiguous,
     NodeNotFound,
     NoGateway,
     Unauthorized,
     Unreachable,
     UsageError,
 )
+from .finding import one_of
 from .granting import approval, granted
 from .locate import Locator, Secret
 from .mirror import Mirror
@@ -517,24 +517,13 @@ def find(items: list[Record], name: str, key: str, what: str, hint: str) -> Reco
     NodeNotFound, NodeAmbiguous
         None, or several: those are listed by id.
     """
-    wanted = name.strip()
-    exact = [item for item in items if item.get(key) == wanted]
-    named = [item for item in items if str(item.get("display_name", "")).casefold() == wanted.casefold()]
-    prefixed = [item for item in items if wanted and str(item.get(key, "")).startswith(wanted)]
-    for found in (exact, named, prefixed):
-        if len(found) == 1:
-            return found[0]
-        if len(found) > 1:
-            ids = [str(item.get(key)) for item in found]
-            raise NodeAmbiguous(
-                f"{len(found)} {what}s are called '{one_line(wanted, 64)}': {', '.join(ids)}.",
-                hint="Use the id, or more of its first characters.",
-                details={"ids": ids},
-            )
+    found = one_of(items, name, key=key, what=what)
+    if found is not None:
+        return found
     raise NodeNotFound(
-        f"Node '{one_line(wanted, 64)}' not found among the connected nodes."
+        f"Node '{one_line(name, 64)}' not found among the connected nodes."
         if what == "node"
-        else f"There is no device or token '{one_line(wanted, 64)}'.",
+        else f"There is no device or token '{one_line(name, 64)}'.",
         code="node_not_found" if what == "node" else "device_unknown",
         hint=hint,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.chat import InboxResponse
 from ...protocol.errors import SuzentError
@@ -24,7 +24,7 @@ from .run import Prompt
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from ..devices import Device
+    from ..devices import Departure, Device
     from ..gateway import Gateway
 
 log = logging.getLogger("suzent_jupyter")
@@ -103,7 +103,7 @@ class Inbox:
         """Look again whether a message can be run."""
         self._news.tell()
 
-    def _departed(self, device: Device, how: Literal["revoked", "paused"]) -> None:
+    def _departed(self, device: Device, how: Departure) -> None:
         if how == "paused" or device.scope != "agent":
             return
         # A gateway that stops looks again when it starts.

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.agents import Turn
 from ...protocol.chat import RunInfo
@@ -29,7 +29,7 @@ from .conversations import NewTurn
 from .run import End, Prompt, Run
 
 if TYPE_CHECKING:
-    from ..devices import Device
+    from ..devices import Departure, Device
     from ..gateway import Gateway
 
 log = logging.getLogger("suzent_jupyter")
@@ -210,7 +210,7 @@ class Runs:
 
     # -- ending --
 
-    def _departed(self, device: Device, how: Literal["revoked", "paused"]) -> None:
+    def _departed(self, device: Device, how: Departure) -> None:
         """End every turn that a token's holder asked for."""
         message = "Control was revoked." if how == "revoked" else "Control was paused."
         for run in list(self._running.values()):

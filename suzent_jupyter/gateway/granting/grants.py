@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.address import http_base
 from ...protocol.errors import SuzentError
@@ -12,7 +12,7 @@ from ...protocol.rest import PairingActionResponse
 from ...protocol.text import clean_text
 from ..audit import Row
 from ..clock import now_text
-from ..devices import Device
+from ..devices import Departure, Device
 from ..principals import Principal
 from .requests import GrantEntry, GrantRequests
 
@@ -162,6 +162,6 @@ class Grants:
             replaces=replaced[0] if replaced and entry.status == "pending" else None,
         )
 
-    def _departed(self, device: Device, how: Literal["revoked", "paused"]) -> None:
+    def _departed(self, device: Device, how: Departure) -> None:
         if how == "revoked":
             self._requests.revoked(device.device_id)

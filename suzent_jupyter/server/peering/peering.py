@@ -7,11 +7,11 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ...gateway.audit import Row
-from ...gateway.devices import Device
-from ...gateway.peers import KeptPeer, PeerMode
+from ...gateway.devices import Departure, Device
+from ...gateway.peers import KeptPeer
 from ...protocol.errors import SuzentError
 from ...protocol.params import read_timeout
 from ...protocol.peers import ControlResponse, PeerInfo, PeerListResponse
@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     from ...gateway import Gateway, Principal
     from ...peers.http import PeerHttp
     from ...peers.remote import Decision
-    from ...protocol.peers import ControlRequest, PeerCapability, PeerInvokeRequest, PeerOffer, ProofRequest
+    from ...protocol.peers import (
+        ControlRequest,
+        PeerCapability,
+        PeerInvokeRequest,
+        PeerMode,
+        PeerOffer,
+        ProofRequest,
+    )
 
 log = logging.getLogger("suzent_jupyter")
 
@@ -288,7 +295,7 @@ class Peering:
                     )
         return name
 
-    def _departed(self, device: Device, how: Literal["revoked", "paused"]) -> None:
+    def _departed(self, device: Device, how: Departure) -> None:
         if device.scope != "agent":
             return
         drives_only = True
