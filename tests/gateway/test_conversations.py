@@ -9,8 +9,9 @@ import pytest
 from ag_ui.core import BaseEvent
 from support.calls import error_of
 from support.gateways import ThreadedGateway
+from support.grants import grant
 from support.running import sync
-from support.turns import Gate, Reader, ask, echo, grant, register, say
+from support.turns import Gate, Reader, ask, echo, register, say
 
 from suzent_jupyter.gateway.answering.namespaces import note_of, title_of
 from suzent_jupyter.gateway.principals import Authority, Grant, Principal

@@ -23,8 +23,9 @@ from ag_ui.core import (
     ToolCallStartEvent,
 )
 from support.gateways import ThreadedGateway
+from support.grants import grant
 from support.running import sync, until
-from support.turns import Gate, Reader, Script, Scripted, ask, echo, grant, kinds, register, say, text_of
+from support.turns import Gate, Reader, Script, Scripted, ask, echo, kinds, register, say, text_of
 
 from suzent_jupyter.protocol.agents import Turn
 from suzent_jupyter.protocol.errors import SuzentError

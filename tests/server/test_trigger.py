@@ -15,8 +15,7 @@ from ag_ui.core import BaseEvent
 from support.calls import error_of
 from support.device import BareDevice
 from support.gateways import ThreadedGateway
-from support.given import playing_suzent
-from support.raw_server import CHUNKED_HEAD, STREAM_HEAD, RawServer, chunk, whole
+from support.raw_server import CHUNKED_HEAD, STREAM_HEAD, RawServer, chunk, playing_suzent, whole
 from support.running import sync, until
 from support.turns import Gate, Reader, Scripted, echo, kinds, register, say, text_of
 from support.two import Link, control, get, peers, post
