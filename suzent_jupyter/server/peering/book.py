@@ -17,6 +17,8 @@ from ...gateway.devices import Device
 from ...gateway.peers import KeptPeer, KeptPeers
 from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
+from ..background import Background
+from .lookup import find_grant, find_peer, shown
 from .reached_at import OwnUrl
 from .status import PeerStatuses, Status
 from .view import is_grant, is_of, peer_info
@@ -33,7 +35,6 @@ log = logging.getLogger("suzent_jupyter")
 
 NAME_CHARS = 64
 _STOP_SECONDS = 1.5
-_SHORTEST_PREFIX = 4
 _MODULES = ("suzent_jupyter.node", "suzent_jupyter.peers.remote", "suzent_jupyter.peers.references")
 
 
@@ -60,11 +61,11 @@ class PeerBook:
         self.vault: TokenVault
         self.tokens: PeerTokens
         self._own_url = own_url
+        self._background = Background("peers")
+        self.in_background = self._background.run
         self._kept = KeptPeers(gateway.store, gateway.audit)
         self._http: PeerHttp | None = None
         self._made = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._stopped = False
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def load(self) -> None:
@@ -82,12 +83,8 @@ class PeerBook:
 
     async def stop(self) -> None:
         """Give up what is under way, within 2 s."""
-        self._stopped = True
         self.statuses.stop()
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_STOP_SECONDS)
+        await self._background.stop(_STOP_SECONDS)
         if self._http is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0.5):
@@ -243,36 +240,11 @@ class PeerBook:
 
     def find(self, account: str, reference: str) -> KeptPeer | None:
         """Return a peer by what somebody typed; None if it is none, ``peer_unknown`` if it is several."""
-        peers = self.of(account)
-        wanted = reference.strip()
-        folded = wanted.casefold()
-        for matching in (
-            [peer for peer in peers if peer.peer_id == wanted],
-            [peer for peer in peers if peer.name.casefold() == folded],
-            [peer for peer in peers if peer.base_url == wanted.rstrip("/")],
-            [peer for peer in peers if len(wanted) >= _SHORTEST_PREFIX and peer.peer_id.startswith(wanted)],
-        ):
-            if len(matching) == 1:
-                return matching[0]
-            if matching:
-                ids = [peer.peer_id for peer in matching]
-                raise SuzentError(
-                    "peer_unknown", f"Several peers are called {shown(reference)}: {', '.join(ids)}.",
-                    hint="Use the id.", details={"ids": ids},
-                )  # fmt: skip
-        return None
+        return find_peer(self.of(account), reference)
 
     def inbound_device(self, account: str, reference: str) -> Device | None:
         """Return the grant of a gateway that may only drive us, by its id or name."""
-        devices = [device for device in self.gateway.devices if is_grant(device, account)]
-        wanted, folded = reference.strip(), reference.strip().casefold()
-        for matching in (
-            [device for device in devices if device.device_id == wanted],
-            [device for device in devices if device.display_name.casefold() == folded],
-        ):
-            if len(matching) == 1:
-                return matching[0]
-        return None
+        return find_grant([device for device in self.gateway.devices if is_grant(device, account)], reference)
 
     async def remote(self, peer: KeptPeer, *, pin: str | None = None) -> RemoteGateway:
         """Return a peer to be called with its token; fails as :meth:`token`."""
@@ -322,20 +294,6 @@ class PeerBook:
         """Return what keeps two changes of one thing apart."""
         return self._locks.setdefault((account, key), asyncio.Lock())
 
-    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something until it ends or the gateway stops."""
-        if self._stopped:
-            work.close()
-            return
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("Something about peers failed in the background", exc_info=error)
-
 
 def base_address(text: str) -> PeerAddress:
     """Return a gateway's address in its one spelling; ``invalid_request`` for what is none."""
@@ -345,8 +303,3 @@ def base_address(text: str) -> PeerAddress:
         return peer_address(text)
     except ValueError as error:
         raise SuzentError("invalid_request", str(error)) from None
-
-
-def shown(reference: str) -> str:
-    """Return what somebody typed, as it stands in an error."""
-    return f"'{clean_text(reference, 64)}'"
