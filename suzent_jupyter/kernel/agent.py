@@ -327,10 +327,10 @@ class Agents:
         await load_events()
         from ..protocol.events import write_event
 
-        head = b'{"type":"agent.event","turn_id":%s,"event":' % wire.encode(turn_id)
         async with aclosing(made.run(turn)) as events:  # type: ignore[type-var]
             async for event in events:
-                self._channel.send(b"%s%s}" % (head, write_event(event)))
+                frame = {"type": "agent.event", "turn_id": turn_id, "event": wire.Raw(write_event(event))}
+                self._channel.send(wire.encode(frame))
                 while self._channel.unsent > _UNSENT:  # noqa: ASYNC110 - another thread empties it
                     await asyncio.sleep(0.002)
 

@@ -45,8 +45,13 @@ class Event:
 
 def event_bytes(data: Any, event_id: str = "") -> bytes:
     """Return an event as it is written: one ``data:`` line of ASCII, a blank line, and its id before both."""
-    line = b"data: " + encode_ascii(data) + b"\n\n"
-    return b"id: " + event_id.encode("ascii") + b"\n" + line if event_id else line
+    return framed(encode_ascii(data), event_id)
+
+
+def framed(data: bytes, event_id: str = "") -> bytes:
+    """Return the same of an event that is ASCII-escaped JSON already."""
+    name = b"id: %s\n" % event_id.encode("ascii") if event_id else b""
+    return b"%sdata: %s\n\n" % (name, data)
 
 
 def run_error(code: str, message: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from ..protocol.chat import (
     StopResponse,
 )
 from ..protocol.errors import SuzentError
+from ..protocol.sse import framed
 from .request import Answer, Request
 from .stream import Stream
 
@@ -178,11 +179,10 @@ def _stream(request: Request, run: Run, seen: int) -> Stream:
 
 async def _pieces(run: Run, seen: int) -> AsyncIterator[bytes]:
     """Each event is written at once and by itself; a reader that lags gets what waits for it together."""
-    prefix = b"id: %s:" % run.run_id.encode()
     while await run.more(seen):
         parts, size = [], 0
         while seen < len(run.events) and size < _TOGETHER_BYTES:
-            parts.append(b"%s%d\ndata: %s\n\n" % (prefix, seen, run.events[seen]))
+            parts.append(framed(run.events[seen], f"{run.run_id}:{seen}"))
             size += len(parts[-1])
             seen += 1
         yield b"".join(parts)

@@ -15,7 +15,7 @@ from ...protocol.errors import SuzentError
 from ...protocol.files import clean_file_name, safe_media_type
 from ...protocol.limits import KIB, MIB
 from ...protocol.text import clean_text
-from ..auth import is_forwarding, is_loopback
+from ..auth import has_forwarding_headers, is_loopback
 from ..request import Request
 from .staging import Staging
 
@@ -79,7 +79,7 @@ async def stage(request: Request, items: list[InboundAttachment]) -> Staging:
 def peer_hosts(request: Request) -> list[str]:
     """Return the hosts that are the caller's own: where it called from, and where its grant says it is."""
     hosts = []
-    proxied = any(map(is_forwarding, request.headers))
+    proxied = has_forwarding_headers(request.headers)
     if request.remote and not (proxied and is_loopback(request.remote)):  # a proxy here is not the caller
         hosts.append(request.remote)
     device = request.gateway.devices.by_id(request.principal.credential_id)

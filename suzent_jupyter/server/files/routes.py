@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import contextlib
 import re
 import time
@@ -19,6 +17,7 @@ from ...protocol.errors import SuzentError
 from ...protocol.files import attachment_header, named_in, safe_media_type
 from ...protocol.peers import TriggerRequest
 from ...protocol.sse import ENDS, event_bytes, run_error
+from ..auth import has_browser_headers, presented
 from ..channel import read_prompt
 from ..request import Request
 from ..stream import Stream
@@ -172,16 +171,9 @@ async def _offer(request: Request, files: PeerFiles) -> tuple[PeerFile, str]:
 
 def _bearer(request: Request) -> str:
     """Return a request's token: a file's own has no form that could be told from others'."""
-    scheme, _, value = request.headers.get("Authorization", "").strip().partition(" ")
-    value = value.strip()
-    if scheme.casefold() in ("bearer", "token"):
-        return value
-    if direct := request.headers.get("X-Suzent-Token", "").strip():
-        return direct
-    if scheme.casefold() == "basic" and not request.headers.get("Origin"):
-        with contextlib.suppress(binascii.Error, UnicodeDecodeError):
-            return base64.b64decode(value, validate=True).decode().partition(":")[2]
-    return ""
+    from_a_page = has_browser_headers(request.headers)
+    found = presented(request.headers)
+    return next((token for token, is_password in found if token and not (is_password and from_a_page)), "")
 
 
 async def proxy_file(request: Request) -> Stream:

@@ -134,13 +134,9 @@ class Moves:
         return True
 
     async def _pin_of(self, base_url: str) -> str | None:
-        from ...node import VaultError
-        from ...node.pin import origin
+        from ...node.pin import Trust
 
-        try:
-            return await asyncio.to_thread(self._book.vault.get, f"pin:{origin(base_url)}")
-        except VaultError:
-            return None
+        return await asyncio.to_thread(Trust(base_url, vault=self._book.vault).known) or None
 
     async def say_changed(self, device: Device, *, moved: bool = False) -> None:
         """Tell the holder of a grant to look again; ``moved``: and where we are now."""

@@ -99,4 +99,4 @@ async def prove(request: Request) -> ProofResponse:
 
 def _sender(request: Request) -> str:
     """Return the host a request came from; ``""`` where a proxy stands between, whose word it would be."""
-    return "" if has_forwarding_headers(request.headers) else request.remote  # type: ignore[arg-type]
+    return "" if has_forwarding_headers(request.headers) else request.remote
