@@ -10,7 +10,7 @@ import pytest
 from support.gateways import JupyterServer
 from support.running import sync
 from support.two import Make, ask, control, get, peers, post
-from suzent_jupyter.server.peering.peering.reached_at import OwnUrl, reached_at
+from suzent_jupyter.server.peering.reached_at import OwnUrl, reached_at
 
 from suzent_jupyter.protocol.pairing_link import PairingLink
 from suzent_jupyter.server.addresses import Bound
