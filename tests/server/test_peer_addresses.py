@@ -14,7 +14,7 @@ from suzent_jupyter.server.peering.reached_at import OwnUrl, reached_at
 
 from suzent_jupyter.protocol.pairing_link import PairingLink
 from suzent_jupyter.server.addresses import Bound
-from suzent_jupyter.server.peering.peering import reached_at as module
+from suzent_jupyter.server.peering import reached_at as module
 
 
 @sync
