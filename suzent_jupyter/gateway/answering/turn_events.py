@@ -57,9 +57,9 @@ class Answer:
         Raises
         ------
         SuzentError
-            When the agent says that the turn failed; ``agent_failed`` for an event that can't be encoded.
+            When the agent says that the turn failed.
         TypeError, ValueError
-            When that is no event, or lacks what its kind must have.
+            When that is no event, or none that can be encoded.
         """
         if not isinstance(event, BaseEvent):
             raise TypeError(f"the agent gave a {type(event).__name__} where events of ag_ui.core are due")
@@ -81,7 +81,7 @@ class Answer:
                     return out
             case "TOOL_CALL_START" | "TOOL_CALL_ARGS" | "TOOL_CALL_END" | "TOOL_CALL_RESULT" | "TOOL_CALL_CHUNK":
                 self._tool(kind, event)
-        out.append(ascii_json(write_event(event)))
+        out.append(_encoded(event))
         return out
 
     def close(self) -> list[bytes]:
@@ -98,13 +98,13 @@ class Answer:
         if message in self._open:
             return []
         self._open[message] = getattr(event, "role", None) in (None, "assistant")
-        return [ascii_json(write_event(event))]
+        return [_encoded(event)]
 
     def _content(self, event: BaseEvent) -> list[bytes]:
         message = _text(event, "message_id")
         out = self._ensure_started(message)
         self._gather(message, _text(event, "delta"))
-        out.append(ascii_json(write_event(event)))
+        out.append(_encoded(event))
         return out
 
     def _ensure_started(self, message: str) -> list[bytes]:
@@ -172,6 +172,13 @@ def run_finished(conversation_id: str, run_id: str, *, cancelled: bool) -> bytes
 
 def _frame(kind: str, **fields: Any) -> bytes:
     return encode_ascii({"type": kind, **fields})
+
+
+def _encoded(event: BaseEvent) -> bytes:
+    try:
+        return ascii_json(write_event(event))
+    except SuzentError as error:
+        raise ValueError(error.message) from None  # of no use to a reader: for the log
 
 
 def _failure(event: BaseEvent) -> SuzentError:
