@@ -143,6 +143,7 @@ class Gateway:
         self.snapshots: dict[str, Callable[[Principal], Sequence[BaseModel]]] = {}
         #: Called when a token stops speaking for anyone: with its device, and ``revoked`` or ``paused``.
         self.departures: list[Callable[[Device, Literal["revoked", "paused"]], None]] = []
+        self.departures.append(lambda device, how: self.dispatcher.caller_ended(device.device_id, how))
         self.agents = Agents(self.registry)
         self.agents.of_device = partial(agent_of_device, self)
         if agent_model:
@@ -491,6 +492,13 @@ class Gateway:
         self._expiry.look()
         self.audit.publish(written)
         return device, token
+
+    def still_speaks(self, principal: Principal) -> bool:
+        """Tell whether the token a caller came with, if any, still speaks for it: asked while an answer goes on."""
+        if not principal.credential_id:
+            return True
+        device = self.devices.by_id(principal.credential_id)
+        return device is not None and device.status == "active" and not device.expired
 
     def note_use(self, principal: Principal) -> None:
         """Count a use of the control grant a caller holds; nothing for all others."""

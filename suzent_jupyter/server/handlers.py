@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
@@ -154,7 +155,9 @@ class RouteHandler(Caller):
         if isinstance(answer, Page):
             self.send_page(answer)
         elif isinstance(answer, Stream):
-            self._streaming = asyncio.ensure_future(send_stream(self, answer))
+            self._streaming = asyncio.ensure_future(
+                send_stream(self, answer, partial(self.service.gateway.still_speaks, self.principal))
+            )
             try:
                 await self._streaming
             except asyncio.CancelledError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -36,16 +36,24 @@ class Stream:
         Further headers.
     heartbeat : float, optional
         Seconds of silence after which a comment is sent; None for files.
+    valid : callable, optional
+        Tells whether its reader may still have it; the connection closes when not. None for what the token of the
+        request says.
     """
 
     pieces: AsyncIterator[bytes]
     media_type: str = "text/event-stream"
     headers: dict[str, str] = field(default_factory=dict)
     heartbeat: float | None = None
+    valid: Callable[[], bool] | None = None
 
 
-async def send_stream(handler: RequestHandler, answer: Stream) -> None:
-    """Send it; the next piece is asked for when the last one has been taken, so a slow reader costs no memory."""
+async def send_stream(handler: RequestHandler, answer: Stream, valid: Callable[[], bool]) -> None:
+    """Send it; the next piece is asked for when the last one has been taken, so a slow reader costs no memory.
+
+    ``valid`` tells whether its reader may still have it, where the answer itself does not know.
+    """
+    valid = answer.valid or valid
     handler.set_header("Content-Type", answer.media_type)
     handler.set_header("Cache-Control", "no-store")
     handler.set_header("X-Content-Type-Options", "nosniff")
@@ -62,6 +70,8 @@ async def send_stream(handler: RequestHandler, answer: Stream) -> None:
             if following is None:
                 following = asyncio.ensure_future(anext(answer.pieces))
             done, _ = await asyncio.wait([following], timeout=answer.heartbeat)
+            if not valid():
+                raise BrokenOffError("its token speaks for nobody now")
             if not done:
                 handler.write(HEARTBEAT)
             else:

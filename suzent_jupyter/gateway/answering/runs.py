@@ -25,7 +25,7 @@ from ...protocol.wire import Raw
 from ..audit import Row
 from ..clock import now_text
 from ..granting.coverage import require_agent
-from ..principals import Principal
+from ..principals import Authority, Principal
 from . import model_agents, namespaces
 from .conversations import Also, NewTurn
 
@@ -40,6 +40,7 @@ _EVENTS_EACH_TURN = 16  # of the loop: an agent that never waits must not hold u
 _AGENT_SECONDS = 2.0  # to clean up after being cancelled; then it is abandoned
 _KEEP_SECONDS = 2.0  # for an answer to be on disk before its reader is told that it is over
 _STOP_SECONDS = 2.5
+_PEERS_SHARE = 0.75  # of the turns at once; the rest is for users
 _KEPT_TURNS_BYTES = 4  # times `run_bytes`: what finished turns may take in all
 
 
@@ -147,15 +148,21 @@ class Run:
             if not each.done():
                 each.set_result(None)
 
-    async def more(self, seen: int) -> bool:
-        """Wait for an event beyond the first ``seen``; False if there will be none."""
+    async def more(self, seen: int, valid: Callable[[], bool] = lambda: True) -> bool:
+        """Wait for an event beyond the first ``seen``; False if there will be none, or its reader is not valid now."""
         while len(self.events) <= seen:
-            if self.over:
+            if self.over or not valid():
                 return False
             news = asyncio.get_running_loop().create_future()
             self._waiting.append(news)
             await news
         return True
+
+    async def ended(self) -> End | None:
+        """Wait until it is over, and return how it ended."""
+        while not self.over:
+            await self.more(len(self.events))
+        return self.end
 
     def info(self) -> RunInfo:
         """Return it as subscribers see it."""
@@ -211,6 +218,17 @@ class Runs:
             )
         if len(self._running) >= self._limits.runs_in_flight:
             raise SuzentError("too_many_turns", f"{len(self._running)} turns run at once already.")
+        if principal.authority < Authority.FULL:
+            self._check_share(principal)
+
+    def _check_share(self, principal: Principal) -> None:
+        """Refuse a peer more than its share: others must get their turns, and users before all."""
+        peers = [run for run in self._running.values() if run.principal.authority < Authority.FULL]
+        own = sum(run.principal.credential_id == principal.credential_id for run in peers)
+        if own >= self._limits.runs_per_peer:
+            raise SuzentError("too_many_turns", f"{own} turns of this grant run at once already.")
+        if len(peers) >= self._limits.runs_in_flight * _PEERS_SHARE:
+            raise SuzentError("too_many_turns", f"{len(peers)} turns of peers run at once already.")
 
     async def start(self, principal: Principal, conversation_id: str, prompt: Prompt) -> Run:
         """Start a turn; it is returned once its prompt is on disk.
@@ -352,6 +370,8 @@ class Runs:
     def _departed(self, device: Device, how: Literal["revoked", "paused"]) -> None:
         message = "Control was revoked." if how == "revoked" else "Control was paused."
         self.end_of(device.device_id, SuzentError("revoked", message))
+        for run in self._runs.values():
+            run.wake()  # its readers may be of that token, whoever asked for the turn
 
     async def stop_turn(self, principal: Principal, conversation_id: str) -> None:
         """Stop the turn that runs in a conversation; returns when another could start there.
@@ -364,6 +384,10 @@ class Runs:
         run = self.running(principal.account, conversation_id)
         if run is None:
             raise SuzentError("nothing_running", "No turn runs in this conversation.")
+        if not run.closing:
+            row = Row(run.account, principal.actor, "turn.stop", node_id=run.caller.device_id, node=run.caller.name)
+            row.detail = {"conversation": run.conversation_id, "run_id": run.run_id}
+            self._gateway.audit.record(row)
         run.finish(End("stopped"))
         await run.released.wait()
 
