@@ -49,11 +49,16 @@ class Conversations:
         Where they are kept.
     changes : Changes
         Who is told.
+    limits : Limits
+        ``peer_conversations`` and ``peer_messages_bytes``: what others may fill this disk with.
     """
 
-    def __init__(self, store: Store, changes: Changes) -> None:
+    def __init__(self, store: Store, changes: Changes, limits: Limits) -> None:
         self._store = store
         self._changes = changes
+        self._limits = limits
+        #: Written by each peer since its oldest messages were last looked at, in bytes, about.
+        self._written: dict[str, float] = {}
         self._newest: OrderedDict[tuple[str, str], ConversationInfo] = OrderedDict()
         #: Tells whether a turn runs in a conversation of an account.
         self.is_active: Callable[[str, str], bool] = lambda account, conversation_id: False
@@ -89,13 +94,16 @@ class Conversations:
             When it can't be kept; then nothing was.
         """
 
-        def work(connection: sa.Connection) -> tuple[list[TurnMessage], ConversationInfo]:
+        def work(connection: sa.Connection) -> tuple[list[TurnMessage], ConversationInfo, list[str]]:
             before = _begin(connection, turn, history)
             if also is not None:
                 also(connection)
-            return before, _read(connection, turn.account, turn.conversation_id)
+            gone = self._sweep(connection, turn) if turn.device_id else []
+            return before, _read(connection, turn.account, turn.conversation_id), gone
 
-        before, info = await self._store.run(work)
+        before, info, gone = await self._store.run(work)
+        for conversation_id in gone:
+            self._removed(turn.account, conversation_id)
         self._changed(turn.account, info)
         return before
 
@@ -119,6 +127,27 @@ class Conversations:
             return _read(connection, account, conversation_id)
 
         self._changed(account, await self._store.run(work))
+
+    def _sweep(self, connection: sa.Connection, turn: NewTurn) -> list[str]:
+        """Delete what a peer's conversations hold beyond the limits; return those that are gone. On the store's thread.
+
+        Answers count when the next prompt comes: only their peer can have them made.
+        """
+        gone = _drop_oldest(connection, turn, int(self._limits.peer_conversations))
+        most = self._limits.peer_messages_bytes
+        written = self._written.get(turn.device_id, most) + len(turn.prompt) + self._answered.pop(turn.device_id, 0)
+        if written >= most / _SWEEPS:
+            written = 0.0
+            gone += _drop_largest(connection, turn, int(most))
+        self._written[turn.device_id] = written
+        return gone
+
+    def _removed(self, account: str, conversation_id: str) -> None:
+        info = self._newest.pop((account, conversation_id), None)
+        if info is not None:
+            self._changes.publish(
+                "conversations", "removed", info.model_dump, lambda principal: principal.account == account
+            )
 
     def tell(self, account: str, conversation_id: str) -> None:
         """Tell subscribers that a turn began or ended in a conversation."""
