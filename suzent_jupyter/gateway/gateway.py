@@ -150,7 +150,7 @@ class Gateway:
             self.agents.of_model = of_model(self)
         #: What an agent sees of the server's files; None when alone.
         self.files: FileAccess | None = None
-        self.conversations = Conversations(self.store, self.changes)
+        self.conversations = Conversations(self.store, self.changes, limits)
         self.snapshots["conversations"] = self.conversations.snapshot
         self.runs = Runs(self)
         self.inbox = Inbox(self)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.agents import TurnMessage
 from ...protocol.chat import ConversationInfo, ConversationResponse, MessageInfo
 from ...protocol.errors import SuzentError
+from ...protocol.limits import Limits
 from ..changes import Changes
 from ..clock import now_text
 from ..principals import Principal
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 _IN_MEMORY = 500  # what subscribers start from
+_ROW_BYTES = 500  # of a message, beside its words
+_SWEEPS = 8  # a peer's oldest messages are looked for after this part of what it may fill
 _READ_CHARS = 4_000_000  # of one conversation at once: an answer may be long, and there are many
 
 #: Done in the same transaction as a message is written.
@@ -98,7 +101,7 @@ class Conversations:
             before = _begin(connection, turn, history)
             if also is not None:
                 also(connection)
-            gone = self._sweep(connection, turn) if turn.device_id else []
+            gone = self._sweep(connection, turn, is_new=not before) if turn.device_id else []
             return before, _read(connection, turn.account, turn.conversation_id), gone
 
         before, info, gone = await self._store.run(work)
@@ -124,22 +127,24 @@ class Conversations:
             _insert_answer(connection, account, conversation_id, run_id, text, outcome, detail)
             if also is not None:
                 also(connection)
-            return _read(connection, account, conversation_id)
+            info = _read(connection, account, conversation_id)
+            if info.device_id in self._written:
+                self._written[info.device_id] += len(text)
+            return info
 
         self._changed(account, await self._store.run(work))
 
-    def _sweep(self, connection: sa.Connection, turn: NewTurn) -> list[str]:
+    def _sweep(self, connection: sa.Connection, turn: NewTurn, *, is_new: bool) -> list[str]:
         """Delete what a peer's conversations hold beyond the limits; return those that are gone. On the store's thread.
 
-        Answers count when the next prompt comes: only their peer can have them made.
+        Answers count when the next prompt comes.
         """
-        gone = _drop_oldest(connection, turn, int(self._limits.peer_conversations))
+        gone = _drop_oldest(connection, turn, int(self._limits.peer_conversations)) if is_new else []
         most = self._limits.peer_messages_bytes
-        written = self._written.get(turn.device_id, most) + len(turn.prompt) + self._answered.pop(turn.device_id, 0)
-        if written >= most / _SWEEPS:
-            written = 0.0
-            gone += _drop_largest(connection, turn, int(most))
-        self._written[turn.device_id] = written
+        self._written[turn.device_id] = self._written.get(turn.device_id, most) + len(turn.prompt) + _ROW_BYTES
+        if self._written[turn.device_id] >= most / _SWEEPS:
+            self._written[turn.device_id] = 0.0
+            gone += _drop_messages(connection, turn, int(most))
         return gone
 
     def _removed(self, account: str, conversation_id: str) -> None:
@@ -218,6 +223,51 @@ def forget_prompt(connection: sa.Connection, account: str, conversation_id: str,
     table = schema.messages
     of_turn = _of_turn(table, account, conversation_id, run_id)
     connection.execute(sa.delete(table).where(*of_turn, table.c.role == "user"))
+
+
+def _drop_oldest(connection: sa.Connection, turn: NewTurn, most: int) -> list[str]:
+    """Delete a peer's oldest conversations beyond a number."""
+    import sqlalchemy as sa
+
+    from .. import schema
+
+    table = schema.conversations
+    own = sa.select(table.c.conversation_id).where(table.c.account == turn.account, table.c.device_id == turn.device_id)
+    newest = own.order_by(table.c.updated_at.desc(), table.c.conversation_id != turn.conversation_id)
+    return _drop(connection, turn.account, connection.execute(newest.offset(most)).scalars().all())
+
+
+def _drop_messages(connection: sa.Connection, turn: NewTurn, most: int) -> list[str]:
+    """Delete a peer's oldest messages beyond so many bytes, and the conversations that are empty then."""
+    import sqlalchemy as sa
+
+    from .. import schema
+
+    table, messages = schema.conversations, schema.messages
+    own = sa.select(table.c.conversation_id).where(table.c.account == turn.account, table.c.device_id == turn.device_id)
+    of_peer = [messages.c.account == turn.account, messages.c.conversation_id.in_(own)]
+    size = sa.func.length(messages.c.content) + sa.func.length(sa.cast(messages.c.detail, sa.Text)) + _ROW_BYTES
+    query = sa.select(messages.c.id, size).where(*of_peer).order_by(messages.c.id.desc())
+    with contextlib.closing(connection.execute(query)) as rows:
+        last = next((row[0] for row in rows if (most := most - row[1]) < 0), None)
+    if last is None:
+        return []
+    connection.execute(sa.delete(messages).where(*of_peer, messages.c.id <= last))
+    left = sa.select(messages.c.conversation_id).where(*of_peer)
+    empty = connection.execute(own.where(table.c.conversation_id.not_in(left))).scalars().all()
+    return _drop(connection, turn.account, empty)
+
+
+def _drop(connection: sa.Connection, account: str, conversation_ids: Sequence[str]) -> list[str]:
+    import sqlalchemy as sa
+
+    from .. import schema
+
+    for conversation_id in conversation_ids:
+        for table in (schema.messages, schema.conversations):
+            here = [table.c.account == account, table.c.conversation_id == conversation_id]
+            connection.execute(sa.delete(table).where(*here))
+    return list(conversation_ids)
 
 
 def _of_turn(table: sa.Table, account: str, conversation_id: str, run_id: str) -> list[sa.ColumnElement[bool]]:
