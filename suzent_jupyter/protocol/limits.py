@@ -118,6 +118,7 @@ class Limits:
     run_bytes: int = _limit(16 * MIB, "bytes", "events of one turn; a longer answer ends it")
     runs_in_flight: int = _limit(64, "count", "turns at once; further ones get 429")
     runs_per_peer: int = _limit(16, "count", "of them by one peer; all peers together get three quarters")
+    streams_per_peer: int = _limit(64, "count", "answers in pieces to one grant at once: turns that are read, files")
     heartbeat: float = _limit(15.0, "s", "silence after which a stream gets a comment: proxies drop silent ones")
     prompt_chars: int = _limit(200_000, "chars", "a prompt")
     inbox_chars: int = _limit(20_000, "chars", "a message to the inbox")

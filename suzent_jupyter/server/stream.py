@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,8 @@ class Stream:
     valid : callable, optional
         Tells whether its reader may still have it; the connection closes when not. None for what the token of the
         request says.
+    holder : str
+        The grant of whose streams this is one; ``""`` for what the token of the request says.
     """
 
     pieces: AsyncIterator[bytes]
@@ -46,6 +49,41 @@ class Stream:
     headers: dict[str, str] = field(default_factory=dict)
     heartbeat: float | None = None
     valid: Callable[[], bool] | None = None
+    holder: str = ""
+
+    async def close(self) -> None:
+        """Close what it comes from."""
+        close = getattr(self.pieces, "aclose", None)
+        if close is not None:
+            await close()
+
+
+class Streams:
+    """How many answers in pieces go to each grant at once: each holds a connection, and files are open.
+
+    Parameters
+    ----------
+    most : int
+        For each.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._under_way: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def held(self, holder: str) -> Iterator[bool]:
+        """Count one while it is sent; gives whether it may be. No holder is no peer, and not counted."""
+        if holder and self._under_way[holder] >= self._most:
+            yield False
+            return
+        self._under_way[holder] += 1
+        try:
+            yield True
+        finally:
+            self._under_way[holder] -= 1
+            if not self._under_way[holder]:
+                del self._under_way[holder]
 
 
 async def send_stream(handler: RequestHandler, answer: Stream, valid: Callable[[], bool]) -> None:
@@ -91,6 +129,4 @@ async def send_stream(handler: RequestHandler, answer: Stream, valid: Callable[[
         if following is not None:
             following.cancel()
             await asyncio.wait([following])
-        close = getattr(answer.pieces, "aclose", None)
-        if close is not None:
-            await close()
+        await answer.close()

@@ -23,7 +23,7 @@ def test_they_would(command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     "echo system.info system.battery speaker.speak notify.show files.read files.list sensor.read cameraman screens "
-    "locations runner mystic.cam stage.move heater.on spectrum.record job.run file.read disk.free video.play".split(),
+    "locations runner mystic.cam stage.move heater.on spectrum.record job.run file.read disk.free".split(),
 )
 def test_they_would_not(command: str) -> None:
     assert not would_ask(command)

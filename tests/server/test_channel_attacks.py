@@ -6,7 +6,9 @@ import asyncio
 import itertools
 import json
 from collections.abc import Callable
+from typing import Any
 
+import httpx
 import pytest
 from support.calls import error_of
 from support.device import BareDevice
@@ -105,3 +107,42 @@ async def test_a_peer_neither_gets_nor_spoils_what_others_keyed(gateway: Threade
         node = (await http.get("/nodes")).json()["nodes"][0]["node_id"]
         mine = (await http.post(f"/nodes/{node}/invoke", json=body)).json()
         assert (theirs["result"], mine["result"]) == (0, 1)
+
+
+@sync
+async def test_a_peer_reads_so_many_streams_at_once(make_gateway: Callable[..., ThreadedGateway]) -> None:
+    gateway = make_gateway(limits={"streams_per_peer": 2})
+    gate = Gate(gateway)
+    register(gateway, gate)
+    _, peer = await grant(gateway)
+    async with gateway.http() as http, Reader(http, INBOUND, {"content": "x"}, headers=peer) as one:
+        await one.next("TEXT_MESSAGE_CONTENT")
+        resumed = {**peer, "Last-Event-ID": one.ids[0]}
+        async with Reader(http, INBOUND, {}, headers=resumed) as two:
+            await two.next("TEXT_MESSAGE_CONTENT")
+            assert error_of(await http.post(INBOUND, json={}, headers=resumed)) == (429, "too_many_requests")
+        gate.open()
+        await one.rest()
+        assert kinds(await rest_of(http, resumed))[-1] == "RUN_FINISHED"
+
+
+async def rest_of(http: httpx.AsyncClient, headers: dict[str, str]) -> list[dict[str, Any]]:
+    async with asyncio.timeout(10):
+        while True:
+            async with Reader(http, INBOUND, {}, headers=headers) as reader:
+                if reader.response.status_code == 200:
+                    return await reader.rest()
+            await asyncio.sleep(0.02)  # the one that hung up may be counted still
+
+
+@sync
+async def test_a_devices_agent_is_for_those_who_may_drive_agents(gateway: ThreadedGateway) -> None:
+    _, devices_only = await grant(gateway, covers="devices")
+    async with gateway.http() as http, BareDevice(gateway.node_url, capabilities=[{"name": "agent.run"}]) as device:
+        await gateway.pair(device)
+        device.answer()
+        body = {"command": "agent.run", "params": {"message": "x"}}
+        answer = await http.post("/nodes/peer-invoke", json=body, headers=devices_only)
+        assert error_of(answer) == (403, "not_granted")
+        nodes = (await http.get("/nodes", headers=devices_only)).json()["nodes"]
+        assert not [each for node in nodes for each in node["capabilities"]]

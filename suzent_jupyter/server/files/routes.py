@@ -161,7 +161,9 @@ async def serve_file(request: Request) -> Stream:
     row.detail = {"name": offer.name, "size": size, "remote": request.remote}
     request.gateway.audit.record(row)
     valid = partial(request.gateway.still_speaks, reader)
-    return Stream(DiskPieces(file, size), offer.media_type, _headers(offer.name, size), valid=valid)
+    return Stream(
+        DiskPieces(file, size), offer.media_type, _headers(offer.name, size), valid=valid, holder=reader.credential_id
+    )
 
 
 async def _offer(request: Request, files: PeerFiles) -> tuple[PeerFile, Principal]:
