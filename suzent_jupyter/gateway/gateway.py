@@ -126,6 +126,7 @@ class Gateway:
         self.snapshots: dict[str, Callable[[Principal], Sequence[BaseModel]]] = {}
         #: Called when a token stops speaking for anyone: with its device, and ``revoked`` or ``paused``.
         self.departures: list[Callable[[Device, Departure], None]] = []
+        self.departures.append(lambda device, how: self.dispatcher.caller_ended(device.device_id, how))
         self.credentials = Credentials(self)
         self.agents = Agents()
         self.agents.of_device = partial(agent_of_device, self)
@@ -133,7 +134,7 @@ class Gateway:
             self.agents.of_model = of_model(self)
         #: What an agent sees of the server's files; None when alone.
         self.files: FileAccess | None = None
-        self.conversations = Conversations(self.store, self.changes)
+        self.conversations = Conversations(self.store, self.changes, limits)
         self.snapshots["conversations"] = self.conversations.snapshot
         self.runs = Runs(self)
         self.inbox = Inbox(self)
@@ -415,6 +416,13 @@ class Gateway:
     async def set_status(self, principal: Principal, device_id: str, status: str) -> str:
         """Pause or resume a token; returns the status in force."""
         return await self.credentials.set_status(principal, device_id, status)
+
+    def still_speaks(self, principal: Principal) -> bool:
+        """Tell whether the token a caller came with, if any, still speaks for it: asked while an answer goes on."""
+        if not principal.credential_id:
+            return True
+        device = self.devices.by_id(principal.credential_id)
+        return device is not None and device.status == "active" and not device.expired
 
     def note_use(self, principal: Principal) -> None:
         """Count a use of the control grant a caller holds; nothing for all others."""

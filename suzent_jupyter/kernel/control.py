@@ -108,6 +108,6 @@ class ControlRequest:
 
 
 def looks_like_address(text: str) -> bool:
-    """Tell an address or link from the name of a peer."""
+    """Tell an address or link from the name of a peer, which may be one that the peer itself chose."""
     host, _, port = text.rpartition(":")
-    return "://" in text or (bool(host) and port.isdigit()) or text.replace(".", "").isdigit()
+    return "://" in text or (bool(host) and port.isdigit()) or ("." in text and " " not in text.strip())

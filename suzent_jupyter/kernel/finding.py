@@ -11,7 +11,7 @@ Record = dict[str, Any]
 
 
 def one_of(items: list[Record], name: str, *, key: str, what: str, label: str = "display_name") -> Record | None:
-    """Return the one record that ``name`` means: by id, name (case does not matter), address or unique id prefix.
+    """Return the one record that ``name`` means: by id, address, name (case does not matter) or unique id prefix.
 
     Parameters
     ----------
@@ -28,8 +28,8 @@ def one_of(items: list[Record], name: str, *, key: str, what: str, label: str = 
     wanted = name.strip()
     for found in (
         [item for item in items if item.get(key) == wanted],
-        [item for item in items if str(item.get(label, "")).casefold() == wanted.casefold()],
         [item for item in items if wanted and str(item.get("base_url", "")).rstrip("/") == wanted.rstrip("/")],
+        [item for item in items if str(item.get(label, "")).casefold() == wanted.casefold()],
         [item for item in items if wanted and str(item.get(key, "")).startswith(wanted)],
     ):
         if len(found) == 1:

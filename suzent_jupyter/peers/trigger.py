@@ -115,6 +115,8 @@ class _Turn:
             known = code if isinstance(code, str) and _CODE.fullmatch(code) else "agent_failed"
             said = _said(data.get("message")) or "It failed, and did not say why."
             data = {**data, "message": said, "code": known}
+            if "hint" in data:
+                data["hint"] = _said(data["hint"])
         return Event(event.id if _ID.fullmatch(event.id) else "", data)
 
     def end(self, *, said_done: bool, framed: bool) -> Event:

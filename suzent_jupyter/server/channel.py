@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..gateway.answering.namespaces import conversation_of, own_conversation
@@ -22,7 +23,7 @@ from ..protocol.chat import (
     StopResponse,
 )
 from ..protocol.errors import SuzentError
-from ..protocol.sse import framed
+from ..protocol.sse import event_bytes, framed, run_error
 from .request import Answer, Request
 from .stream import Stream
 
@@ -174,15 +175,28 @@ def _resumed(request: Request) -> Stream | None:
 
 
 def _stream(request: Request, run: Run, seen: int) -> Stream:
-    return Stream(_pieces(run, seen), heartbeat=request.gateway.limits.heartbeat)
+    valid = partial(request.gateway.still_speaks, request.principal)
+    # It says by itself why it ends.
+    return Stream(_pieces(run, seen, valid), heartbeat=request.gateway.limits.heartbeat, valid=lambda: True)
 
 
-async def _pieces(run: Run, seen: int) -> AsyncIterator[bytes]:
-    """Each event is written at once and by itself; a reader that lags gets what waits for it together."""
-    while await run.more(seen):
+async def _pieces(run: Run, seen: int, valid: Callable[[], bool]) -> AsyncIterator[bytes]:
+    """Each event is written at once and by itself; a reader that lags gets what waits for it together.
+
+    Once the reader's token no longer speaks for anyone, it is told that and nothing else.
+    """
+    while await run.more(seen, valid):
+        if not valid():
+            break
         parts, size = [], 0
         while seen < len(run.events) and size < _TOGETHER_BYTES:
             parts.append(framed(run.events[seen], f"{run.run_id}:{seen}"))
             size += len(parts[-1])
             seen += 1
         yield b"".join(parts)
+    if not valid():
+        if run.closing and (end := await run.ended()) is not None and end.code == "revoked":  # this very token's turn
+            yield framed(run.events[-1], f"{run.run_id}:{len(run.events) - 1}")
+        else:
+            why = run_error("revoked", "This token was revoked or paused.")
+            yield event_bytes(why, f"{run.run_id}:{max(seen - 1, 0)}")

@@ -72,7 +72,9 @@ class Inbox:
         most = int(self._gateway.limits.inbox_waiting)
 
         def work(connection: sa.Connection) -> tuple[bool, str]:
-            return _accept(connection, principal.account, device_id, message_id, content, most)
+            accepted = _accept(connection, principal.account, device_id, message_id, content, most)
+            _forget_old(connection, device_id, int(self._gateway.limits.inbox_known))
+            return accepted
 
         created, status = await self._gateway.store.run(work)
         if created:
@@ -208,6 +210,19 @@ def _accept(
         )
     )
     return True, "queued"
+
+
+def _forget_old(connection: sa.Connection, device_id: str, known: int) -> None:
+    """Forget the oldest finished messages of a peer beyond those that are known when they are sent again."""
+    import sqlalchemy as sa
+
+    from ..schema import inbox
+
+    finished = [inbox.c.device_id == device_id, inbox.c.status.not_in(_WAITING)]
+    newest = sa.select(inbox.c.id).where(*finished).order_by(inbox.c.id.desc())
+    last = connection.execute(newest.offset(known).limit(1)).scalar()
+    if last is not None:
+        connection.execute(sa.delete(inbox).where(*finished, inbox.c.id <= last))
 
 
 def _recover(connection: sa.Connection) -> list[str]:

@@ -126,13 +126,23 @@ class Run:
         self.end, self.over, self.finished_at = end, True, now_text()
         self._news.tell()
 
-    async def more(self, seen: int) -> bool:
-        """Wait for an event beyond the first ``seen``; False if there will be none."""
+    def wake(self) -> None:
+        """Have readers look whether they may still read."""
+        self._news.tell()
+
+    async def more(self, seen: int, valid: Callable[[], bool] = lambda: True) -> bool:
+        """Wait for an event beyond the first ``seen``; False if there will be none, or its reader is not valid now."""
         while len(self.events) <= seen:
-            if self.over:
+            if self.over or not valid():
                 return False
             await self._news.wait()
         return True
+
+    async def ended(self) -> End | None:
+        """Wait until it is over, and return how it ended."""
+        while not self.over:
+            await self.more(len(self.events))
+        return self.end
 
     def info(self) -> RunInfo:
         """Return it as subscribers see it."""

@@ -23,7 +23,7 @@ from ...protocol.text import clean_text
 from ...protocol.wire import Raw, encode_ascii
 from ..audit import Row
 from ..granting.coverage import require_agent
-from ..principals import Principal
+from ..principals import Authority, Principal
 from . import model_agents, namespaces
 from .conversations import NewTurn
 from .run import End, Prompt, Run
@@ -38,6 +38,7 @@ _EVENTS_EACH_TURN = 16  # of the loop: an agent that never waits must not hold u
 _AGENT_SECONDS = 2.0  # to clean up after being cancelled; then it is abandoned
 _KEEP_SECONDS = 2.0  # for an answer to be on disk before its reader is told that it is over
 _STOP_SECONDS = 2.5
+_PEERS_SHARE = 0.75  # of the turns at once; the rest is for users
 _KEPT_TURNS_BYTES = 4  # times `run_bytes`: what finished turns may take in all
 
 
@@ -79,6 +80,17 @@ class Runs:
             )
         if len(self._running) >= self._limits.runs_in_flight:
             raise SuzentError("too_many_turns", f"{len(self._running)} turns run at once already.")
+        if principal.authority < Authority.FULL:
+            self._check_share(principal)
+
+    def _check_share(self, principal: Principal) -> None:
+        """Refuse a peer more than its share: others must get their turns, and users before all."""
+        peers = [run for run in self._running.values() if run.principal.authority < Authority.FULL]
+        own = sum(run.principal.credential_id == principal.credential_id for run in peers)
+        if own >= self._limits.runs_per_peer:
+            raise SuzentError("too_many_turns", f"{own} turns of this grant run at once already.")
+        if len(peers) >= self._limits.runs_in_flight * _PEERS_SHARE:
+            raise SuzentError("too_many_turns", f"{len(peers)} turns of peers run at once already.")
 
     async def start(self, principal: Principal, conversation_id: str, prompt: Prompt) -> Run:
         """Start a turn; it is returned once its prompt is on disk.
@@ -216,6 +228,8 @@ class Runs:
         for run in list(self._running.values()):
             if run.principal.credential_id == device.device_id:
                 run.finish(End.of(SuzentError("revoked", message)))
+        for run in self._runs.values():
+            run.wake()  # its readers may be of that token, whoever asked for the turn
 
     async def stop_turn(self, principal: Principal, conversation_id: str) -> None:
         """Stop the turn that runs in a conversation; returns when another could start there.
@@ -228,6 +242,10 @@ class Runs:
         run = self.running(principal.account, conversation_id)
         if run is None:
             raise SuzentError("nothing_running", "No turn runs in this conversation.")
+        if not run.closing:
+            row = Row(run.account, principal.actor, "turn.stop", node_id=run.caller.device_id, node=run.caller.name)
+            row.detail = {"conversation": run.conversation_id, "run_id": run.run_id}
+            self._gateway.audit.record(row)
         run.finish(End("stopped"))
         await run.released.wait()
 

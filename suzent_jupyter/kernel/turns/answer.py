@@ -166,7 +166,7 @@ class Answer:
         return TurnFailed(
             said if said.startswith(self.peer) else f"{self.peer}: {said}",
             code=one_line(code, 64),
-            hint=hint if isinstance(hint, str) else spec.hint if spec else "",
+            hint=one_line(hint, 500) if isinstance(hint, str) and hint else spec.hint if spec else "",
             answer=self,
         )
 

@@ -7,11 +7,14 @@ import contextlib
 import re
 import time
 from collections.abc import AsyncGenerator
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ...gateway.audit import Row
 from ...gateway.peer_files import PeerFile, PeerFiles, file_unknown
+from ...gateway.principals import NOBODY
 from ...protocol.chat import ChatStopRequest, StopResponse
 from ...protocol.errors import SuzentError
 from ...protocol.files import attachment_header, named_in, safe_media_type
@@ -113,16 +116,26 @@ async def _answer(
 
 
 async def stop_peer(request: Request) -> StopResponse:
-    """Stop our turn on a peer; `chat_id` names one other than that of its usual conversation."""
-    peering = request.service.peering
-    chat_id = request.model(ChatStopRequest).chat_id
-    peer = await peering.driven(request.principal, request.path["id"])
-    http = await peering.http()
-    from ...peers.trigger import stop_turn
+    """Stop our turn on a peer; `chat_id` names one other than that of its usual conversation.
 
-    with peering.noticing(peer):
-        token = await peering.token(peer)
-        return StopResponse(agent_id=await stop_turn(http, peer.base_url, token, name=peer.name, chat_id=chat_id))
+    A peer that was paused or switched off meanwhile is told as well.
+    """
+    peering, principal = request.service.peering, request.principal
+    chat_id = request.model(ChatStopRequest).chat_id
+    peer, outcome = await peering.peer(principal, request.path["id"]), "ok"
+    try:
+        with peering.noticing(peer):
+            http, token = await peering.http(), await peering.token(peer)
+            from ...peers.trigger import stop_turn
+
+            return StopResponse(agent_id=await stop_turn(http, peer.base_url, token, name=peer.name, chat_id=chat_id))
+    except SuzentError as error:
+        outcome = error.code
+        raise
+    finally:
+        row = Row(principal.account, principal.actor, "peer.stop", node=peer.name, outcome=outcome)
+        row.detail = {"peer_id": peer.peer_id}
+        request.gateway.audit.record(row)
 
 
 async def serve_file(request: Request) -> Stream:
@@ -132,7 +145,7 @@ async def serve_file(request: Request) -> Stream:
     """
     await request.gateway.ready.wait()
     files = request.gateway.peer_files
-    offer, actor = await _offer(request, files)
+    offer, reader = await _offer(request, files)
     files.begin_download(offer)
     try:
         file = await asyncio.to_thread(offer.file.open)
@@ -140,14 +153,17 @@ async def serve_file(request: Request) -> Stream:
         files.withdraw(offer)
         raise file_unknown() from None
     size = offer.file.size
-    row = Row(offer.account, actor, "file.serve", node_id=offer.device_id)
+    row = Row(offer.account, reader.actor, "file.serve", node_id=offer.device_id)
     row.detail = {"name": offer.name, "size": size, "remote": request.remote}
     request.gateway.audit.record(row)
-    return Stream(DiskPieces(file, size), offer.media_type, _headers(offer.name, size))
+    valid = partial(request.gateway.still_speaks, reader)
+    return Stream(
+        DiskPieces(file, size), offer.media_type, _headers(offer.name, size), valid=valid, holder=reader.credential_id
+    )
 
 
-async def _offer(request: Request, files: PeerFiles) -> tuple[PeerFile, str]:
-    """Return what is asked for, and how the audit trail names who asks."""
+async def _offer(request: Request, files: PeerFiles) -> tuple[PeerFile, Principal]:
+    """Return what is asked for, and who asks."""
     sender = request.sender
     token = _bearer(request)
     if sender is None or not token:
@@ -156,7 +172,7 @@ async def _offer(request: Request, files: PeerFiles) -> tuple[PeerFile, str]:
     offer = files.of_token(file_id, token)
     if offer is not None:
         sender.take_note()
-        return offer, "transfer"
+        return offer, replace(NOBODY, actor="transfer")
     try:
         principal = await sender.principal_of(token)
     except SuzentError as error:
@@ -166,7 +182,7 @@ async def _offer(request: Request, files: PeerFiles) -> tuple[PeerFile, str]:
     offer = files.of_principal(file_id, principal)
     if offer is None:
         raise file_unknown()
-    return offer, principal.actor
+    return offer, principal
 
 
 def _bearer(request: Request) -> str:

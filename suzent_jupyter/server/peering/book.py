@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -35,6 +37,8 @@ log = logging.getLogger("suzent_jupyter")
 
 NAME_CHARS = 64
 _STOP_SECONDS = 1.5
+_ASKED_FOR_PROOF = 32  # peers, when a gateway is asked for control
+_FLIPS, _FLIPS_SECONDS = 8, 600.0
 _MODULES = ("suzent_jupyter.node", "suzent_jupyter.peers.remote", "suzent_jupyter.peers.references")
 
 
@@ -61,6 +65,7 @@ class PeerBook:
         self.vault: TokenVault
         self.tokens: PeerTokens
         self._own_url = own_url
+        self._flips = Flips()
         self._background = Background("peers")
         self.in_background = self._background.run
         self._kept = KeptPeers(gateway.store, gateway.audit)
@@ -143,11 +148,34 @@ class PeerBook:
         return await self._own_url(peer_url)
 
     async def adopt(
-        self, principal: Principal, base_url: str, name: str, identity: str, token: str, action: str
+        self,
+        principal: Principal,
+        base_url: str,
+        name: str,
+        identity: str,
+        token: str,
+        action: str,
+        proven: Collection[str] = (),
     ) -> KeptPeer:
-        """Keep a peer that gave us a token: in the place of the one it was before, or as a new one."""
+        """Keep a peer that gave us a token: in the place of the one it was before, or as a new one.
+
+        ``proven`` are the ids of peers that the gateway at this address has proved to be.
+        """
+        former = await self._former(principal.account, base_url, identity, proven)
+        return await self.put(principal, former, base_url, name, identity, token, action)
+
+    async def put(
+        self,
+        principal: Principal,
+        former: KeptPeer | None,
+        base_url: str,
+        name: str,
+        identity: str,
+        token: str,
+        action: str,
+    ) -> KeptPeer:
+        """Keep a peer in the place of a former one, or as a new one."""
         account = principal.account
-        former = await self._former(account, base_url, identity)
         async with self.changing:
             former = self.all.get(former.peer_id) if former is not None else None
             called = name or clean_text(urlsplit(base_url).netloc, NAME_CHARS)
@@ -174,17 +202,43 @@ class PeerBook:
         self.in_background(self.statuses.refresh([peer], force=True))
         return peer
 
-    async def _former(self, account: str, base_url: str, identity: str) -> KeptPeer | None:
-        """Return the peer that a gateway was before: of its identity, else of its address, never of its name."""
+    async def _former(self, account: str, base_url: str, identity: str, proven: Collection[str]) -> KeptPeer | None:
+        """Return the peer that a gateway was before: of its identity, else of its address, never of its name.
+
+        An identity is only claimed. At another address it counts for a gateway that has proved to be that peer, or
+        is on the same machine; and nowhere while the old address still honours our token.
+        """
         peers = self.of(account)
         for peer in peers:
             if identity and peer.node_identity == identity:
                 if peer.base_url == base_url:
                     return peer
-                # An identity is only claimed. Where the old address still honours our token, it is another's.
-                if (await self._standing(peer)).status != "ready":
+                likely = peer.peer_id in proven or is_same_host(peer.base_url, base_url)
+                if likely and (await self.standing(peer)).status != "ready":
                     return peer
         return next((peer for peer in peers if peer.base_url == base_url), None)
+
+    async def proven_at(self, account: str, base_url: str, pin: str | None) -> frozenset[str]:
+        """Return the peers that the gateway at an address proves to be, of those that are elsewhere by what we know."""
+        asked = [
+            peer
+            for peer in self.of(account)
+            if peer.own_device_id and peer.base_url != base_url and not is_same_host(peer.base_url, base_url)
+        ][:_ASKED_FOR_PROOF]
+        if not asked:
+            return frozenset()
+        http = await self.http()
+        from ...gateway.tokens import token_digest
+        from ...peers.remote import RemoteGateway
+
+        remote = RemoteGateway(http, self.gateway.limits, base_url, pin=pin)
+
+        async def proves(peer: KeptPeer) -> bool:
+            token = await self.tokens.get(peer.peer_id)
+            return token is not None and await remote.proves(peer.own_device_id, token_digest(token))
+
+        found = await asyncio.gather(*map(proves, asked))
+        return frozenset(peer.peer_id for peer, proved in zip(asked, found, strict=True) if proved)
 
     async def forget(self, peer: KeptPeer, principal: Principal, detail: dict[str, Any]) -> None:
         """Drop a peer and its token; call it while :attr:`changing` is held."""
@@ -192,21 +246,23 @@ class PeerBook:
         row.detail = {"peer_id": peer.peer_id, "base_url": peer.base_url, **detail}
         await self._kept.remove(peer, [row])
         self.all.pop(peer.peer_id, None)
+        self._flips.forget(peer.peer_id)
         self.statuses.forget(peer.peer_id)
         self.tell("removed", peer)
         await self.http()
         await self.tokens.forget(peer.peer_id)
 
     async def _probe(self, peer: KeptPeer) -> Status:
-        standing = await self._standing(peer)
-        if standing.status == "ready" and standing.device_id != peer.own_device_id:
+        standing = await self.standing(peer)
+        if standing.status == "ready" and not peer.own_device_id:  # it stays, whatever the peer says next
             with contextlib.suppress(SuzentError):
                 await self.alter(peer, "gateway", "peer.known", {}, own_device_id=standing.device_id)
         if standing.status == "offline" and self.away is not None:
             self.in_background(self.away(peer))
         return standing.status
 
-    async def _standing(self, peer: KeptPeer) -> Standing:
+    async def standing(self, peer: KeptPeer) -> Standing:
+        """Ask a peer whether our token still holds; never fails."""
         http = await self.http()
         from ...peers.remote import RemoteGateway, Standing
 
@@ -220,7 +276,7 @@ class PeerBook:
         if current is None:
             return
         revoked = status == "revoked"
-        if status != "offline" and current.revoked != revoked:
+        if status != "offline" and current.revoked != revoked and self._flips.allows(peer.peer_id):
             self.in_background(self._note_revoked(current, revoked))
         self.tell("changed", current)
 
@@ -293,6 +349,35 @@ class PeerBook:
     def lock(self, account: str, key: str) -> asyncio.Lock:
         """Return what keeps two changes of one thing apart."""
         return self._locks.setdefault((account, key), asyncio.Lock())
+
+
+class Flips:
+    """How often each peer may change its mind on our token for that to be written down."""
+
+    def __init__(self) -> None:
+        self._at: dict[str, deque[float]] = {}
+
+    def allows(self, peer_id: str) -> bool:
+        """Tell whether a further change is written; that counts as one."""
+        times, now = self._at.setdefault(peer_id, deque(maxlen=_FLIPS)), time.monotonic()
+        if len(times) == _FLIPS and now - times[0] < _FLIPS_SECONDS:
+            return False
+        times.append(now)
+        return True
+
+    def forget(self, peer_id: str) -> None:
+        """Forget a peer that is gone."""
+        self._at.pop(peer_id, None)
+
+
+def is_same_host(base_url: str, other: str) -> bool:
+    """Tell whether two addresses are of one machine by their host."""
+    return urlsplit(base_url).hostname == urlsplit(other).hostname
+
+
+def looks_like_address(text: str) -> bool:
+    """Tell whether text could be meant as an address; what others call themselves must not stand for one."""
+    return any(char in text for char in ":/@") or ("." in text and " " not in text.strip())
 
 
 def base_address(text: str) -> PeerAddress:

@@ -35,6 +35,8 @@ class Waiting:
         Who asked.
     remote : RemoteGateway
         Whom.
+    proven : frozenset of str
+        The ids of peers that the gateway there has proved to be.
     status : str
         ``pending``, ``approved``, ``denied`` or ``expired``.
     """
@@ -47,10 +49,11 @@ class Waiting:
     code: str = ""
     expires_at: str = ""
     gateway_id: str = ""
+    proven: frozenset[str] = frozenset()
     status: str = "pending"
     peer_id: str | None = None
     problem: SuzentError | None = None
-    decision: Decision | None = None
+    decision: Decision | None = field(default=None, repr=False)
     until: float = 0.0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 

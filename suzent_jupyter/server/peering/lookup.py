@@ -23,8 +23,8 @@ def find_peer(peers: Sequence[KeptPeer], reference: str) -> KeptPeer | None:
     wanted, folded = reference.strip(), reference.strip().casefold()
     for matching in (
         [peer for peer in peers if peer.peer_id == wanted],
-        [peer for peer in peers if peer.name.casefold() == folded],
         [peer for peer in peers if peer.base_url == wanted.rstrip("/")],
+        [peer for peer in peers if peer.name.casefold() == folded],
         [peer for peer in peers if len(wanted) >= _SHORTEST_PREFIX and peer.peer_id.startswith(wanted)],
     ):
         if len(matching) == 1:

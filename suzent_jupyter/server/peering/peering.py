@@ -17,7 +17,7 @@ from ...protocol.params import read_timeout
 from ...protocol.peers import ControlResponse, PeerInfo, PeerListResponse
 from ...protocol.text import clean_text
 from ..own_address import OwnAddress
-from .book import NAME_CHARS, PeerBook, base_address
+from .book import NAME_CHARS, PeerBook, base_address, looks_like_address
 from .control_requests import ControlRequests, Waiting
 from .moves import Moves
 from .reached_at import OwnUrl
@@ -122,9 +122,9 @@ class Peering:
         """Take a hint that a grant we hold has changed; see :meth:`.moves.Moves.hear`."""
         self._moves.hear(base_url, host)
 
-    async def prove(self, wanted: ProofRequest) -> str:
+    async def prove(self, wanted: ProofRequest, host: str) -> str:
         """Return the proof that this gateway issued a grant; see :meth:`.moves.Moves.prove`."""
-        return await self._moves.prove(wanted)
+        return await self._moves.prove(wanted, host)
 
     # -- what the routes do
 
@@ -146,7 +146,9 @@ class Peering:
 
         account, limits = principal.account, self._gateway.limits
         known = self._book.find(account, wanted.base_url)
-        device = None if known else self._book.inbound_device(account, wanted.base_url)
+        device = None
+        if known is None and not looks_like_address(wanted.base_url):  # its name is anybody's to choose
+            device = self._book.inbound_device(account, wanted.base_url)
         if known is not None:
             address = PeerAddress(known.base_url)
         else:
@@ -161,11 +163,13 @@ class Peering:
                 raise SuzentError("own_gateway", f"{address.base_url} is this gateway itself.")
             remote = RemoteGateway(http, limits, address.base_url, pin=address.pin)
             here = await self._book.own_url_of(address.base_url)
+            # Before it gives us another token, since with that it may forget the one it would prove to have given.
+            proven = await self._book.proven_at(account, address.base_url, address.pin)
             asked = await remote.request_control(self._gateway.settings.display_name, here.url, own)
             waiting = Waiting(
                 principal, address.base_url, name, asked.request_id,
                 RemoteGateway(http, limits, address.base_url),
-                code=asked.code, expires_at=asked.expires_at,
+                code=asked.code, expires_at=asked.expires_at, proven=proven,
             )  # fmt: skip
             self._requests.add(waiting)
             self._audit(principal, "peer.control", name or address.base_url, {"base_url": address.base_url})
@@ -195,7 +199,13 @@ class Peering:
     async def _take(self, waiting: Waiting, decision: Decision) -> KeptPeer:
         assert decision.token is not None
         return await self._book.adopt(
-            waiting.principal, waiting.base_url, waiting.name, decision.node_identity, decision.token, "peer.add"
+            waiting.principal,
+            waiting.base_url,
+            waiting.name,
+            decision.node_identity,
+            decision.token,
+            "peer.add",
+            waiting.proven,
         )
 
     def listing(self, principal: Principal) -> list[PeerInfo]:
