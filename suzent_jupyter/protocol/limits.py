@@ -115,7 +115,7 @@ class Limits:
     run_ttl: float = _limit(600.0, "s", "how long a turn may take")
     run_kept: float = _limit(300.0, "s", "how long a finished turn can be read again from any event on")
     run_bytes: int = _limit(16 * MIB, "bytes", "events of one turn; a longer answer ends it")
-    runs_in_flight: int = _limit(64, "count", "turns at once; further ones get 429")
+    runs_in_flight: int = _limit(128, "count", "turns at once; further ones get 429")
     heartbeat: float = _limit(15.0, "s", "silence after which a stream gets a comment: proxies drop silent ones")
     prompt_chars: int = _limit(200_000, "chars", "a prompt")
     inbox_chars: int = _limit(20_000, "chars", "a message to the inbox")

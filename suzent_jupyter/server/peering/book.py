@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import replace
 from importlib import import_module
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("suzent_jupyter")
 
 NAME_CHARS = 64
+_WORD = re.compile(r"\w[\w.-]*")
 _STOP_SECONDS = 1.5
 _SHORTEST_PREFIX = 4
 _MODULES = ("suzent_jupyter.node", "suzent_jupyter.peers.remote", "suzent_jupyter.peers.references")
@@ -65,6 +67,7 @@ class PeerBook:
         self._made = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
+        self._readers: dict[str, set[Callable[[SuzentError], None]]] = {}
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def load(self) -> None:
@@ -115,7 +118,11 @@ class PeerBook:
         """Return the same, if it may be driven; ``peer_off`` otherwise."""
         peer = await self.peer(principal, reference)
         if peer.mode != "trigger":
-            raise SuzentError("peer_off", f"{peer.name} is {'paused' if peer.mode == 'paused' else 'switched off'}.")
+            raise SuzentError(
+                "peer_off",
+                f"{peer.name} is {'paused' if peer.mode == 'paused' else 'switched off'}.",
+                hint=f"`%suzent mode {self._word(peer)} trigger` lets you drive it again.",
+            )
         return peer
 
     async def token(self, peer: KeptPeer) -> str:
@@ -146,10 +153,17 @@ class PeerBook:
         return await self._own_url(peer_url)
 
     def refused_by(self, peer: KeptPeer, error: SuzentError) -> None:
-        """Take note that a peer did not accept our token, where that is what ``error`` says."""
+        """Take note that a peer did not accept our token, where that is what ``error`` says; it then names the way."""
         current = self.all.get(peer.peer_id)
-        if error.code == "peer_revoked" and current is not None and current.base_url == peer.base_url:
-            self.statuses.note(current, "revoked")
+        if error.code == "peer_revoked" and current is not None:
+            error.hint = f"`%suzent control {self._word(current)}` asks it for control again."
+            if current.base_url == peer.base_url:
+                self.statuses.note(current, "revoked")
+
+    def _word(self, peer: KeptPeer) -> str:
+        """Return a peer as a word of a command: its name, or its id where that would need quotes or is not its own."""
+        own = [other.name.casefold() for other in self.of(peer.account)].count(peer.name.casefold()) == 1
+        return peer.name if own and _WORD.fullmatch(peer.name) else peer.peer_id
 
     async def adopt(
         self, principal: Principal, base_url: str, name: str, identity: str, token: str, action: str
@@ -202,6 +216,8 @@ class PeerBook:
         await self._kept.remove(peer, [row])
         self.all.pop(peer.peer_id, None)
         self.statuses.forget(peer.peer_id)
+        for end in list(self._readers.get(peer.peer_id, ())):
+            end(_severed(peer))
         self.tell("removed", peer)
         await self.http()
         await self.tokens.forget(peer.peer_id)
@@ -313,6 +329,20 @@ class PeerBook:
             self.refused_by(peer, error)
             raise
 
+    @contextlib.contextmanager
+    def while_kept(self, peer: KeptPeer, end: Callable[[SuzentError], None]) -> Iterator[None]:
+        """Call ``end`` with ``revoked`` if a peer is removed while something is read from it."""
+        if peer.peer_id not in self.all:
+            end(_severed(peer))
+        readers = self._readers.setdefault(peer.peer_id, set())
+        readers.add(end)
+        try:
+            yield
+        finally:
+            readers.discard(end)
+            if not readers:
+                self._readers.pop(peer.peer_id, None)
+
     def tell(self, kind: str, peer: KeptPeer) -> None:
         """Tell subscribers of a peer that came, changed or went."""
 
@@ -339,6 +369,11 @@ class PeerBook:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("Something about peers failed in the background", exc_info=error)
+
+
+def _severed(peer: KeptPeer) -> SuzentError:
+    message = f"{peer.name} was removed here while it answered; its turn may go on over there."
+    return SuzentError("revoked", message, hint="Its operator can stop it.")
 
 
 def base_address(text: str) -> PeerAddress:
