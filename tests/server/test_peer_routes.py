@@ -158,7 +158,7 @@ async def test_a_command_nobody_there_has(one: ThreadedGateway, other: ThreadedG
     await control(one, other)
     answer = await ask(one, "POST", "/nodes/peers/Lab/invoke", json={"command": "stage.move"})
     assert answer.status_code >= 400 and "not found" not in answer.json()["error"]
-    assert answer.json()["error"].startswith("Lab says:")
+    assert answer.json()["error"].startswith("Lab says:") and "peer capabilities" in answer.json()["hint"]
 
 
 @sync
