@@ -7,7 +7,7 @@ import hashlib
 import secrets
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,6 +18,7 @@ from ..protocol.text import clean_text
 from ..protocol.wire import Raw, ResultFrame, decode, encode
 from .audit import Audit, Row
 from .calls import Call, Outcome
+from .devices import Device
 from .granting.coverage import require_command
 from .idempotency import Idempotency
 from .principals import Principal
@@ -213,6 +214,13 @@ class Dispatcher:
         """Fail all calls of a session at once."""
         for call in session.end():
             self.fail(call, error)
+
+    def caller_departed(self, device: Device, how: Literal["revoked", "paused"]) -> None:
+        """End the calls of a token that speaks for nobody any more: their results are not its owner's to have."""
+        for session in list(self._registry):
+            for call in session.calls_of(device.device_id):
+                session.give_up(call, "cancelled")
+                self.fail(call, SuzentError("revoked", f"The caller's token was {how}.", hint="Ask the operator."))
 
     @staticmethod
     def fail(call: Call, error: SuzentError) -> None:

@@ -142,7 +142,9 @@ class Gateway:
         #: Topic → what a subscriber starts from, for what is not the gateway's own.
         self.snapshots: dict[str, Callable[[Principal], Sequence[BaseModel]]] = {}
         #: Called when a token stops speaking for anyone: with its device, and ``revoked`` or ``paused``.
-        self.departures: list[Callable[[Device, Literal["revoked", "paused"]], None]] = []
+        self.departures: list[Callable[[Device, Literal["revoked", "paused"]], None]] = [
+            self.dispatcher.caller_departed
+        ]
         self.agents = Agents(self.registry)
         self.agents.of_device = partial(agent_of_device, self)
         if agent_model:

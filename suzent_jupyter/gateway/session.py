@@ -161,6 +161,12 @@ class NodeSession:
         if self.features is not None and "cancel" in self.features:
             self.send_frame(CancelMessage(request_id=call.request_id, reason=reason).encode())
 
+    def calls_of(self, credential_id: str) -> list[Call]:
+        """Return the calls, under way or waiting, that were made with a token."""
+        return [
+            call for call in (*self.calls.values(), *self._waiting) if call.principal.credential_id == credential_id
+        ]
+
     def end(self) -> list[Call]:
         """Mark the session as gone and return the calls that were under way or waiting."""
         self.alive = False

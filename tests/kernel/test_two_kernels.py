@@ -97,7 +97,7 @@ def test_what_people_read(
     request = waiting("two")
     lab.run("gw.revoke(grant)")
     assert desk.finish(request)["ename"] == "TurnFailed"
-    assert "revoked" in error_of(desk)
+    assert error_of(desk) == "Lab: Control was revoked. `%suzent control Lab` asks it for control again."
     wait_for((tmp_path / "two.ended").exists)
     desk.run("request = %suzent control Lab\nrequest.code")
     code = desk.outputs[-1]["data"]["text/plain"].strip("'")

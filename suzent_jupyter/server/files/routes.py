@@ -104,6 +104,8 @@ async def _answer(
                 async for event in events:
                     if event.data["type"] in ("RUN_FINISHED", "RUN_ERROR"):
                         outcome = str(event.data.get("code", "ok"))
+                        if outcome == "revoked":  # our own hint for it is for its operator
+                            event.data.setdefault("hint", peering.way_back(peer))
                     yield event_bytes(event.data, event.id)
     except SuzentError as error:
         outcome = error.code

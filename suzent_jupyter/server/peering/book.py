@@ -156,9 +156,13 @@ class PeerBook:
         """Take note that a peer did not accept our token, where that is what ``error`` says; it then names the way."""
         current = self.all.get(peer.peer_id)
         if error.code == "peer_revoked" and current is not None:
-            error.hint = f"`%suzent control {self._word(current)}` asks it for control again."
+            error.hint = self.way_back(current)
             if current.base_url == peer.base_url:
                 self.statuses.note(current, "revoked")
+
+    def way_back(self, peer: KeptPeer) -> str:
+        """Return what to do when a peer took its control back."""
+        return f"`%suzent control {self._word(peer)}` asks it for control again."
 
     def _word(self, peer: KeptPeer) -> str:
         """Return a peer as a word of a command: its name, or its id where that would need quotes or is not its own."""

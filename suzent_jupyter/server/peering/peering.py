@@ -103,6 +103,10 @@ class Peering:
         """Take note that a peer did not accept our token, where that is what ``error`` says."""
         self._book.refused_by(peer, error)
 
+    def way_back(self, peer: KeptPeer) -> str:
+        """Return what to do when a peer took its control back."""
+        return self._book.way_back(peer)
+
     def while_kept(self, peer: KeptPeer, end: Callable[[SuzentError], None]) -> AbstractContextManager[None]:
         """Call ``end`` with ``revoked`` if a peer is removed while something is read from it."""
         return self._book.while_kept(peer, end)
