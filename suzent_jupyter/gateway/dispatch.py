@@ -18,6 +18,7 @@ from ..protocol.text import clean_text
 from ..protocol.wire import Raw, ResultFrame, decode, encode
 from .audit import Audit, Row
 from .calls import Call, Outcome
+from .devices import Departure, Device
 from .granting.coverage import require_command
 from .idempotency import Idempotency
 from .principals import Principal
@@ -214,13 +215,12 @@ class Dispatcher:
         for call in session.end():
             self.fail(call, error)
 
-    def caller_ended(self, credential_id: str, how: str) -> None:
-        """End the calls of a token that no longer speaks for anyone: what they would bring is not for its holder."""
+    def caller_departed(self, device: Device, how: Departure) -> None:
+        """End the calls of a token that speaks for nobody any more: their results are not its owner's to have."""
         for session in list(self._registry):
-            for call in session.open_calls():
-                if call.principal.credential_id == credential_id:
-                    session.give_up(call, "cancelled")
-                    self.fail(call, SuzentError("unauthorized", f"The token of this call was {how} meanwhile."))
+            for call in session.calls_of(device.device_id):
+                session.give_up(call, "cancelled")
+                self.fail(call, SuzentError("revoked", f"The caller's token was {how}.", hint="Ask the operator."))
 
     @staticmethod
     def fail(call: Call, error: SuzentError) -> None:

@@ -125,8 +125,7 @@ class Gateway:
         #: Topic → what a subscriber starts from, for what is not the gateway's own.
         self.snapshots: dict[str, Callable[[Principal], Sequence[BaseModel]]] = {}
         #: Called when a token stops speaking for anyone: with its device, and ``revoked`` or ``paused``.
-        self.departures: list[Callable[[Device, Departure], None]] = []
-        self.departures.append(lambda device, how: self.dispatcher.caller_ended(device.device_id, how))
+        self.departures: list[Callable[[Device, Departure], None]] = [self.dispatcher.caller_departed]
         self.credentials = Credentials(self)
         self.agents = Agents()
         self.agents.of_device = partial(agent_of_device, self)

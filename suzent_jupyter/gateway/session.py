@@ -165,6 +165,10 @@ class NodeSession:
         """Return the calls that are under way or waiting."""
         return [*self.calls.values(), *self._waiting]
 
+    def calls_of(self, credential_id: str) -> list[Call]:
+        """Return the calls, under way or waiting, that were made with a token."""
+        return [call for call in self.open_calls() if call.principal.credential_id == credential_id]
+
     def end(self) -> list[Call]:
         """Mark the session as gone and return the calls that were under way or waiting."""
         self.alive = False

@@ -27,8 +27,16 @@ _PASSED_ON = frozenset(
         "paused", "node_busy", "node_disconnected", "bad_answer", "deadline", "nodes_disabled", "no_agent",
         "agent_failed", "agent_gone", "model_failed", "conversation_busy", "nothing_running", "run_unknown",
         "run_expired", "file_unknown", "attachment_refused", "too_many_requests",
+        "too_many_turns",
     )
 )  # fmt: skip
+
+_OPERATOR = "Ask that machine's operator."
+#: What our own hints say is for the operator of the gateway that refuses.
+_HINTS = {
+    "unknown_command": "`jupyter suzent peer capabilities PEER` lists what its devices can do.",
+    **dict.fromkeys(("pending_reapproval", "paused", "nodes_disabled", "no_agent"), _OPERATOR),
+}
 
 
 def object_of(url: str, answer: Answer) -> dict[str, Any]:
@@ -68,7 +76,7 @@ def refusal(url: str, status: int, content: bytes, name: str = "") -> SuzentErro
     words = _words(body)
     code = body.get("code")
     if status == 401:
-        return SuzentError("peer_revoked", f"{who} does not accept our token any more.")
+        return SuzentError("peer_revoked", f"{who} does not accept our token any more: it was revoked or paused there.")
     if status == 403 and words:
         return SuzentError("peer_refused", f"{who} refuses: {words}")
     if isinstance(code, str) and code in _PASSED_ON:
@@ -76,7 +84,7 @@ def refusal(url: str, status: int, content: bytes, name: str = "") -> SuzentErro
         after = body.get("retry_after")
         if isinstance(after, int) and not isinstance(after, bool) and 0 < after <= 3600:
             details["retry_after"] = after
-        return SuzentError(code, f"{who} says: {words or ERRORS[code].hint}", details=details)
+        return SuzentError(code, f"{who} says: {words or ERRORS[code].hint}", hint=_HINTS.get(code), details=details)
     if words:
         return SuzentError("peer_refused", f"{who} says: {words}", hint=clean_text(body.get("hint"), _WORDS) or None)
     if status in (502, 503, 504):

@@ -39,6 +39,7 @@ async def trigger_events(
     *,
     name: str,
     last_event_id: str = "",
+    hang_up: HangUp | None = None,
 ) -> AsyncGenerator[Event]:
     """Send a prompt and yield the events of its turn as they come, up to RUN_FINISHED or the other side's RUN_ERROR.
 
@@ -59,11 +60,14 @@ async def trigger_events(
         How people call the peer.
     last_event_id : str
         The last event the caller has, to read a turn on rather than begin one.
+    hang_up : HangUp, optional
+        Ends the reading before the turn is over.
 
     Raises
     ------
     SuzentError
-        ``peer_revoked``, ``peer_refused``, ``peer_unreachable`` or ``bad_peer_answer``, also between two events.
+        ``peer_revoked``, ``peer_refused``, ``peer_unreachable`` or ``bad_peer_answer``, also between two events; and
+        whatever ``hang_up`` is given.
     """
     wait = limits.peer_timeout + (limits.transfer_ttl if prompt.get("attachments") else 0.0)
     headers = {"Accept": "text/event-stream"}
@@ -75,7 +79,7 @@ async def trigger_events(
     async with opened as response:
         await _check(response, url, name, limits)
         reader = EventReader(int(limits.peer_line_bytes))
-        async with contextlib.aclosing(_pieces(response, name, limits)) as pieces:
+        async with contextlib.aclosing(_pieces(response, name, limits, hang_up or HangUp())) as pieces:
             async for piece in pieces:
                 for event in reader.feed(piece):
                     yield turn.take(event)
@@ -89,6 +93,26 @@ async def trigger_events(
             if turn.over:
                 return
         yield turn.end(said_done=said_done, framed=_is_framed(response))
+
+
+class HangUp:
+    """Ends the reading of a turn from outside, also while nothing comes."""
+
+    def __init__(self) -> None:
+        self.waiting: asyncio.Timeout | None = None
+        self._error: SuzentError | None = None
+
+    def __call__(self, error: SuzentError) -> None:
+        """Have the reader raise ``error`` instead of the next event."""
+        self._error = error
+        if self.waiting is not None:
+            with contextlib.suppress(RuntimeError):  # it waits no longer, and looks before it does again
+                self.waiting.reschedule(0.0)
+
+    def check(self) -> None:
+        """Raise what ended the reading, if anything did."""
+        if self._error is not None:
+            raise self._error
 
 
 class _Turn:
@@ -143,7 +167,7 @@ async def _check(response: httpx.Response, url: str, name: str, limits: Limits) 
         raise SuzentError("bad_peer_answer", f"{name} answered with {shown} instead of a stream of events.")
 
 
-async def _pieces(response: httpx.Response, name: str, limits: Limits) -> AsyncGenerator[bytes]:
+async def _pieces(response: httpx.Response, name: str, limits: Limits, hang_up: HangUp) -> AsyncGenerator[bytes]:
     import httpx
 
     size = 0
@@ -151,7 +175,9 @@ async def _pieces(response: httpx.Response, name: str, limits: Limits) -> AsyncG
     pieces = response.aiter_raw()
     try:
         while True:
+            hang_up.check()
             async with asyncio.timeout(silence) as deadline:
+                hang_up.waiting = deadline
                 piece = await anext(pieces, None)
             if piece is None:
                 return
@@ -164,6 +190,7 @@ async def _pieces(response: httpx.Response, name: str, limits: Limits) -> AsyncG
     except TimeoutError:
         if not deadline.expired():
             raise
+        hang_up.check()
         message = f"{name} has been silent for {silence:g} s; {_GOES_ON}."
         raise SuzentError("peer_unreachable", message) from None
     except (httpx.TransportError, httpx.StreamError):

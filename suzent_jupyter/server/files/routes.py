@@ -83,7 +83,7 @@ async def _answer(
     begun, outcome = time.monotonic(), "left"
     try:
         http, token = await peering.http(), await peering.token(peer)
-        from ...peers.trigger import trigger_events
+        from ...peers.trigger import HangUp, trigger_events
 
         for each in files:
             offer, secret = gateway.peer_files.offer_transfer(
@@ -93,14 +93,18 @@ async def _answer(
             reference = offer.reference()
             reference.url, reference.token = base_url + reference.url, secret
             body.setdefault("attachments", []).append(reference.model_dump())  # type: ignore[attr-defined]
+        hang_up = HangUp()
         events = trigger_events(
-            http, peer.base_url, token, body, gateway.limits, name=peer.name, last_event_id=last_event_id
-        )
-        with peering.noticing(peer):
+            http, peer.base_url, token, body, gateway.limits, name=peer.name, last_event_id=last_event_id,
+            hang_up=hang_up,
+        )  # fmt: skip
+        with peering.noticing(peer), peering.while_kept(peer, hang_up):
             async with contextlib.aclosing(events):
                 async for event in events:
                     if event.data["type"] in ENDS:
                         outcome = str(event.data.get("code", "ok"))
+                        if outcome == "revoked":  # our own hint for it is for its operator
+                            event.data.setdefault("hint", peering.way_back(peer))
                     yield event_bytes(event.data, event.id)
     except SuzentError as error:
         outcome = error.code

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("suzent_jupyter")
 
 NAME_CHARS = 64
+_WORD = re.compile(r"\w[\w.-]*")
 _STOP_SECONDS = 1.5
 _ASKED_FOR_PROOF = 32  # peers, when a gateway is asked for control
 _FLIPS, _FLIPS_SECONDS = 8, 600.0
@@ -66,6 +68,7 @@ class PeerBook:
         self.tokens: PeerTokens
         self._own_url = own_url
         self._flips = Flips()
+        self._readers: dict[str, set[Callable[[SuzentError], None]]] = {}
         self._background = Background("peers")
         self.in_background = self._background.run
         self._kept = KeptPeers(gateway.store, gateway.audit)
@@ -117,7 +120,11 @@ class PeerBook:
         """Return the same, if it may be driven; ``peer_off`` otherwise."""
         peer = await self.peer(principal, reference)
         if peer.mode != "trigger":
-            raise SuzentError("peer_off", f"{peer.name} is {'paused' if peer.mode == 'paused' else 'switched off'}.")
+            raise SuzentError(
+                "peer_off",
+                f"{peer.name} is {'paused' if peer.mode == 'paused' else 'switched off'}.",
+                hint=f"`%suzent mode {self._word(peer)} trigger` lets you drive it again.",
+            )
         return peer
 
     async def token(self, peer: KeptPeer) -> str:
@@ -248,6 +255,8 @@ class PeerBook:
         self.all.pop(peer.peer_id, None)
         self._flips.forget(peer.peer_id)
         self.statuses.forget(peer.peer_id)
+        for end in list(self._readers.get(peer.peer_id, ())):
+            end(_severed(peer))
         self.tell("removed", peer)
         await self.http()
         await self.tokens.forget(peer.peer_id)
@@ -326,16 +335,41 @@ class PeerBook:
         self.tell("changed", changed)
         return changed
 
+    def way_back(self, peer: KeptPeer) -> str:
+        """Return what to do when a peer took its control back."""
+        return f"`%suzent control {self._word(peer)}` asks it for control again."
+
+    def _word(self, peer: KeptPeer) -> str:
+        """Return a peer as a word of a command: its name, or its id where that would need quotes or is not its own."""
+        own = [other.name.casefold() for other in self.of(peer.account)].count(peer.name.casefold()) == 1
+        return peer.name if own and _WORD.fullmatch(peer.name) else peer.peer_id
+
     @contextlib.contextmanager
     def noticing(self, peer: KeptPeer) -> Iterator[None]:
-        """Take note, while a peer is called, that it does not accept our token."""
+        """Take note, while a peer is called, that it does not accept our token; the error then names the way back."""
         try:
             yield
         except SuzentError as error:
             current = self.all.get(peer.peer_id)
-            if error.code == "peer_revoked" and current is not None and current.base_url == peer.base_url:
-                self.statuses.note(current, "revoked")
+            if error.code == "peer_revoked" and current is not None:
+                error.hint = self.way_back(current)
+                if current.base_url == peer.base_url:
+                    self.statuses.note(current, "revoked")
             raise
+
+    @contextlib.contextmanager
+    def while_kept(self, peer: KeptPeer, end: Callable[[SuzentError], None]) -> Iterator[None]:
+        """Call ``end`` with ``revoked`` if a peer is removed while something is read from it."""
+        if peer.peer_id not in self.all:
+            end(_severed(peer))
+        readers = self._readers.setdefault(peer.peer_id, set())
+        readers.add(end)
+        try:
+            yield
+        finally:
+            readers.discard(end)
+            if not readers:
+                self._readers.pop(peer.peer_id, None)
 
     def tell(self, kind: str, peer: KeptPeer) -> None:
         """Tell subscribers of a peer that came, changed or went."""
@@ -378,6 +412,11 @@ def is_same_host(base_url: str, other: str) -> bool:
 def looks_like_address(text: str) -> bool:
     """Tell whether text could be meant as an address; what others call themselves must not stand for one."""
     return any(char in text for char in ":/@") or ("." in text and " " not in text.strip())
+
+
+def _severed(peer: KeptPeer) -> SuzentError:
+    message = f"{peer.name} was removed here while it answered; its turn may go on over there."
+    return SuzentError("revoked", message, hint="Its operator can stop it.")
 
 
 def base_address(text: str) -> PeerAddress:

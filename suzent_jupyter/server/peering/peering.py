@@ -110,6 +110,14 @@ class Peering:
         """Take note, while a peer is called, that it does not accept our token."""
         return self._book.noticing(peer)
 
+    def way_back(self, peer: KeptPeer) -> str:
+        """Return what to do when a peer took its control back."""
+        return self._book.way_back(peer)
+
+    def while_kept(self, peer: KeptPeer, end: Callable[[SuzentError], None]) -> AbstractContextManager[None]:
+        """Call ``end`` with ``revoked`` if a peer is removed while something is read from it."""
+        return self._book.while_kept(peer, end)
+
     async def set_reverse(self, principal: Principal, reference: str, *, enabled: bool) -> None:
         """Give a peer control of this gateway, or take it back; see :meth:`.reverse.Reverse.set_reverse`."""
         await self._reverse.set_reverse(principal, reference, enabled=enabled)
@@ -155,8 +163,9 @@ class Peering:
             address = base_address(device.callback_url if device and device.callback_url else wanted.base_url)
         name = clean_text(wanted.name or "", NAME_CHARS) or (device.display_name if device else "")
         async with self._book.lock(account, address.base_url):
-            for waiting in self._requests.open(account):
-                if waiting.base_url == address.base_url:
+            for waiting in self._requests.open(account, address.base_url):
+                await self._requests.look(waiting)  # it may have forgotten it, or have decided
+                if waiting.status in ("pending", "approved"):
                     return waiting.info()
             own = self._gateway.identity
             if address.gateway_id == own or await self._own_address.is_meant(socket_of(address.base_url)):
@@ -298,6 +307,7 @@ class Peering:
             if self._gateway.devices.by_id(each.device_id) is not None:
                 await self._gateway.revoke(principal, each.device_id)
         if peer is not None:
+            self._requests.drop(account, peer.base_url)  # or its approval would bring the peer back
             async with self._book.changing:
                 if self._book.all.get(peer.peer_id) is not None:
                     await self._book.forget(
