@@ -111,11 +111,11 @@ class Credentials:
         self._audit.publish(rows)
         return device, token
 
-    async def issue_grant(self, device: Device, row: Row) -> tuple[Device, str]:
+    async def issue_grant(self, device: Device, row: Row, *, replaces: bool = True) -> tuple[Device, str]:
         """Give a control grant its id and token and keep it; return both.
 
-        Earlier grants of the same holder end with that. The new one has an id of its own, since an identity is only
-        claimed: nothing that belonged to the earlier one is handed over.
+        Earlier grants of the same holder end with that, unless ``replaces`` is false. The new one has an id of its own,
+        since an identity is only claimed: nothing that belonged to the earlier one is handed over.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class Credentials:
 
         def work(connection: sa.Connection) -> None:
             # Decided here, one after the other, also when another process shares the file.
-            for former in load_devices(connection):
+            for former in load_devices(connection) if replaces else ():
                 if former.account == device.account and former.is_held_by(device.node_identity, device.callback_url):
                     ended.add(former.device_id)
                     replaced = Row(row.account, row.actor, "grant.replace", former.device_id, former.display_name)

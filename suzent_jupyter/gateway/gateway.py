@@ -396,9 +396,9 @@ class Gateway:
         """Give a new device its id and token; see :meth:`.credentials.Credentials.adopt`."""
         return await self.credentials.adopt(device, row, wanted)
 
-    async def issue_grant(self, device: Device, row: Row) -> tuple[Device, str]:
+    async def issue_grant(self, device: Device, row: Row, *, replaces: bool = True) -> tuple[Device, str]:
         """Give a control grant its id and token; see :meth:`.credentials.Credentials.issue_grant`."""
-        return await self.credentials.issue_grant(device, row)
+        return await self.credentials.issue_grant(device, row, replaces=replaces)
 
     async def host_token(self, principal: Principal, name: str | None) -> tuple[Device, str]:
         """Make a token of full authority for the caller's own programs; it is shown this once."""

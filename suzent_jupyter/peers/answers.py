@@ -89,6 +89,10 @@ def refusal(url: str, status: int, content: bytes, name: str = "") -> SuzentErro
         return SuzentError("peer_refused", f"{who} says: {words}", hint=clean_text(body.get("hint"), _WORDS) or None)
     if status in (502, 503, 504):
         return SuzentError("peer_unreachable", f"{who} does not answer now ({status}).")
+    if status >= 500:
+        return SuzentError(
+            "bad_peer_answer", f"{who} failed over this request ({status}).", hint="The log of that gateway says why."
+        )
     return SuzentError(
         "bad_peer_answer",
         f"What answers at {who} is no gateway: it answered {status}.",

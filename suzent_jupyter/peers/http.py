@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
@@ -63,6 +63,7 @@ class PeerHttp:
         self._clients: OrderedDict[str, tuple[Trust | None, httpx.AsyncClient]] = OrderedDict()
         self._making = asyncio.Lock()
         self._closing: set[asyncio.Task[None]] = set()
+        self._working: set[asyncio.Task[None]] = set()
 
     async def request(
         self,
@@ -150,8 +151,17 @@ class PeerHttp:
                 raise _silent(url, seconds) from error
             yield response
 
+    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what nobody waits for; :meth:`close` ends it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
     async def close(self) -> None:
         """Close kept connections."""
+        for task in (working := list(self._working)):
+            task.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
         clients, self._clients = list(self._clients.values()), OrderedDict()
         for _, client in clients:
             await client.aclose()

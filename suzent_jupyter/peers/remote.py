@@ -130,6 +130,36 @@ class RemoteGateway:
         found = await self._object("GET", "/nodes", large=True)
         return await asyncio.to_thread(_capabilities, found.get("nodes"), self._limits)
 
+    async def check_node(self, name: str, node: str, command: str) -> None:
+        """Make sure that a call of one node gets there: a Suzent server calls the first that has the command, always.
+
+        Parameters
+        ----------
+        name : str
+            What the peer is called in errors.
+        node : str
+            The node's name or id.
+
+        Raises
+        ------
+        SuzentError
+            ``peer_refused`` when the call would reach another node.
+        """
+        found = await self._object("GET", "/nodes", large=True)
+        nodes = [each for each in _list(found.get("nodes"))[:_NODES] if isinstance(each, dict)]
+        if any("features" in each for each in nodes):
+            return  # a gateway of ours, which is told the node
+        for each in nodes:
+            if any(isinstance(item, dict) and item.get("name") == command for item in _list(each.get("capabilities"))):
+                called = clean_text(each.get("display_name"), int(self._limits.name_chars))
+                if node == each.get("node_id") or node.casefold() == called.casefold():
+                    return
+                raise SuzentError(
+                    "peer_refused",
+                    f"{name} takes no choice of device: it would call {command} on '{called}'.",
+                    hint="Leave the device out to call that one.",
+                )
+
     async def invoke(self, name: str, body: dict[str, Any], seconds: float, margin: float) -> dict[str, Any]:
         """Call a command of one of its nodes.
 
@@ -208,9 +238,13 @@ async def _read(url: str, answer: Answer) -> dict[str, Any]:
     return object_of(url, answer)
 
 
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _capabilities(nodes: Any, limits: Limits) -> list[PeerCapability]:
     found: list[PeerCapability] = []
-    for node in nodes[:_NODES] if isinstance(nodes, list) else []:
+    for node in _list(nodes)[:_NODES]:
         if not isinstance(node, dict):
             continue
         name = clean_text(node.get("display_name"), int(limits.name_chars))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _INBOUND = "/channels/suzent/inbound"
 _STOP = "/channels/suzent/stop"
+_STOP_NAMED = "/chat/stop"
+_HEARD_OUT = 30.0  # s after a turn's end in which the other side may finish its stream
 _MESSAGE_CHARS = 500
 _ID = re.compile(r"[\x21-\x7e]{1,128}")
 _CODE = re.compile(r"[a-z][a-z_]{0,63}")
@@ -43,7 +45,8 @@ async def trigger_events(
 ) -> AsyncGenerator[Event]:
     """Send a prompt and yield the events of its turn as they come, up to RUN_FINISHED or the other side's RUN_ERROR.
 
-    Closing the iterator hangs up; the turn goes on over there.
+    Closing the iterator hangs up; the turn goes on over there. After the end the rest is still taken in, for nobody: a
+    Suzent server keeps the prompt only when its whole stream was read.
 
     Parameters
     ----------
@@ -54,8 +57,8 @@ async def trigger_events(
     prompt : mapping
         The body of ``POST /channels/suzent/inbound``.
     limits : Limits
-        ``peer_timeout``, ``peer_line_bytes``, ``run_bytes``, ``heartbeat``, and ``transfer_ttl``, in which the other
-        side may fetch files before it answers.
+        ``peer_timeout``, ``peer_line_bytes``, ``run_bytes``, ``run_ttl``, ``heartbeat``, and ``transfer_ttl``, in which
+        the other side may fetch files before it answers.
     name : str
         How people call the peer.
     last_event_id : str
@@ -75,11 +78,13 @@ async def trigger_events(
         headers["Last-Event-ID"] = last_event_id
     url = base_url.rstrip("/") + _INBOUND
     opened = http.stream("POST", url, token=token, json=dict(prompt), connect_timeout=wait, headers=headers)
-    turn = _Turn(name)
-    async with opened as response:
+    turn, reader = _Turn(name), EventReader(int(limits.peer_line_bytes))
+    async with contextlib.AsyncExitStack() as stack:
+        response = await stack.enter_async_context(opened)
         await _check(response, url, name, limits)
-        reader = EventReader(int(limits.peer_line_bytes))
-        async with contextlib.aclosing(_pieces(response, name, limits, hang_up or HangUp())) as pieces:
+        pieces = _pieces(response, name, limits, reader, hang_up or HangUp())
+        await stack.enter_async_context(contextlib.aclosing(pieces))
+        try:
             async for piece in pieces:
                 for event in reader.feed(piece):
                     yield turn.take(event)
@@ -87,12 +92,23 @@ async def trigger_events(
                         return
                 if reader.done:
                     break
-        said_done = reader.done
-        for event in reader.close():
-            yield turn.take(event)
-            if turn.over:
-                return
-        yield turn.end(said_done=said_done, framed=_is_framed(response))
+            said_done = reader.done
+            for event in reader.close():
+                yield turn.take(event)
+                if turn.over:
+                    return
+            yield turn.end(said_done=said_done, framed=_is_framed(response))
+        finally:
+            if turn.over and not reader.done:
+                http.in_background(_hear_out(stack.pop_all(), pieces))
+
+
+async def _hear_out(stack: contextlib.AsyncExitStack, pieces: AsyncGenerator[bytes]) -> None:
+    async with stack:
+        with contextlib.suppress(SuzentError, TimeoutError):
+            async with asyncio.timeout(_HEARD_OUT):
+                async for _ in pieces:
+                    pass
 
 
 class HangUp:
@@ -167,15 +183,18 @@ async def _check(response: httpx.Response, url: str, name: str, limits: Limits) 
         raise SuzentError("bad_peer_answer", f"{name} answered with {shown} instead of a stream of events.")
 
 
-async def _pieces(response: httpx.Response, name: str, limits: Limits, hang_up: HangUp) -> AsyncGenerator[bytes]:
+async def _pieces(
+    response: httpx.Response, name: str, limits: Limits, reader: EventReader, hang_up: HangUp
+) -> AsyncGenerator[bytes]:
     import httpx
 
     size = 0
-    silence = limits.heartbeat * SILENT_BEATS
     pieces = response.aiter_raw()
     try:
         while True:
             hang_up.check()
+            # Suzent's servers have no heartbeat: a tool that takes minutes is minutes of silence.
+            silence = limits.heartbeat * SILENT_BEATS if reader.beats else limits.run_ttl
             async with asyncio.timeout(silence) as deadline:
                 hang_up.waiting = deadline
                 piece = await anext(pieces, None)
@@ -210,23 +229,36 @@ def _said(text: Any) -> str:
     return without_not_found(clean_text(clean_lines(text) if isinstance(text, str) else "", _MESSAGE_CHARS))
 
 
-async def stop_turn(http: PeerHttp, base_url: str, token: str, *, name: str, chat_id: str | None = None) -> str:
+async def stop_turn(
+    http: PeerHttp, base_url: str, token: str, *, name: str, chat_id: str | None = None, device_id: str = ""
+) -> str:
     """Stop our turn on a peer, and return the conversation it belongs to.
+
+    Parameters
+    ----------
+    chat_id : str, optional
+        A conversation other than the usual one, by its name or whole id.
+    device_id : str
+        The id of our grant there, ``""`` if it is not known.
 
     Raises
     ------
     SuzentError
         ``nothing_running``, ``peer_revoked``, ``peer_refused``, ``peer_unreachable`` or ``bad_peer_answer``.
     """
-    url = base_url.rstrip("/") + _STOP
-    answer = await http.request(
-        "POST", url, token=token, json={"chat_id": chat_id} if chat_id else {}, max_bytes=REFUSAL_BYTES
-    )
-    if answer.status == 409:
+    usual = f"suzent:{device_id}"
+    path, body = _STOP, {"chat_id": chat_id} if chat_id else {}
+    if chat_id and device_id and chat_id != usual:
+        # On the channel, Suzent's servers stop the usual conversation whatever is named, and elsewhere take whole ids.
+        whole = chat_id if chat_id.startswith("suzent:") else f"{usual}:{chat_id}"
+        path, body = _STOP_NAMED, {"chat_id": whole}
+    url = base_url.rstrip("/") + path
+    answer = await http.request("POST", url, token=token, json=body, max_bytes=REFUSAL_BYTES)
+    if answer.status == 409 or (answer.status == 404 and b'"no_active_stream"' in answer.content):
         raise SuzentError("nothing_running", f"No turn of ours runs on {name}.")
     if answer.status >= 400:
         raise refusal(url, answer.status, answer.content, name)
-    body = object_of(url, answer)
-    if body.get("stopped") is not True:
+    said = object_of(url, answer)
+    if said.get("stopped") is not True and said.get("status") != "stopping":
         raise SuzentError("bad_peer_answer", f"{name} does not say that it stopped.")
-    return clean_text(body.get("agent_id"), 256)
+    return clean_text(said.get("agent_id") or body.get("chat_id"), 256)

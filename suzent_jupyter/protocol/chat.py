@@ -89,12 +89,20 @@ class MessageInfo(Body):
     detail: dict[str, Any] = Field(default_factory=dict)
 
 
+class SessionMessage(MessageInfo):
+    """A message as its peer is shown it; ``index``, ``text`` and ``timestamp`` are what Suzent's agents read."""
+
+    index: int = 0
+    text: str = ""
+    timestamp: str = ""
+
+
 class SessionResponse(Body):
     """``GET /channels/suzent/session``: the caller's own conversation, its newest messages."""
 
     agent_id: str
     status: Literal["active", "idle"]
-    messages: list[MessageInfo] = Field(default_factory=list)
+    messages: list[SessionMessage] = Field(default_factory=list)
     message_count: int = 0
     omitted_message_count: int = 0
     transcript_truncated: bool = False

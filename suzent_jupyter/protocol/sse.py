@@ -77,11 +77,14 @@ class EventReader:
         Whether the stream said that it is over, with ``[DONE]`` or by breaking a rule; what follows is not read.
     dropped : int
         Lines and events that were not understood.
+    beats : bool
+        Whether it is a gateway's of ours, which is never silent for long: it numbers its events and sends comments.
     """
 
     def __init__(self, line_bytes: int = MIB) -> None:
         self.done = False
         self.dropped = 0
+        self.beats = False
         self._most = line_bytes
         self._line = bytearray()
         self._after_cr = False
@@ -152,8 +155,11 @@ class EventReader:
         value = value.removeprefix(b" ")
         if name == b"data":
             self._take_data(value, events)
+        elif not name:
+            self.beats = True
         elif name == b"id" and b"\0" not in value and len(value) <= _ID_CHARS:
             self._id = value.decode("utf-8", "replace")
+            self.beats = True
 
     def _take_data(self, value: bytes, events: list[Event]) -> None:
         if value.strip() == b"[DONE]":

@@ -19,6 +19,7 @@ from ..protocol.chat import (
     InboundRequest,
     InboxRequest,
     MessageInfo,
+    SessionMessage,
     SessionResponse,
     StopResponse,
 )
@@ -87,8 +88,8 @@ async def session(request: Request) -> SessionResponse:
         if error.code != "conversation_unknown":
             raise
         return SessionResponse(agent_id=conversation_id, status="idle")
-    messages = [_shown(message) for message in kept.messages]
-    omitted = kept.message_count - len(messages)
+    omitted = kept.message_count - len(kept.messages)
+    messages = [_shown(index, message) for index, message in enumerate(kept.messages, omitted)]
     cut = any(len(each.content) > _SHOWN_CHARS for each in kept.messages)
     return SessionResponse(
         agent_id=conversation_id,
@@ -144,12 +145,13 @@ def read_prompt(request: Request, name: str, text: str) -> str:
     return text
 
 
-def _shown(message: MessageInfo) -> MessageInfo:
+def _shown(index: int, message: MessageInfo) -> SessionMessage:
     """Return a message as a peer sees it: the words, not what this machine did for them."""
     content = message.content
     if len(content) > _SHOWN_CHARS:
         content = content[: _SHOWN_CHARS - 1] + "…"
-    return message.model_copy(update={"content": content, "detail": {}})
+    seen = {**message.model_dump(), "content": content, "detail": {}}
+    return SessionMessage(**seen, index=index, text=content, timestamp=message.at)
 
 
 # -- streaming --

@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import json
 import resource
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from suzent_jupyter.protocol.errors import SuzentError
 from suzent_jupyter.protocol.limits import Limits
 from suzent_jupyter.protocol.sse import Event
 
-LIMITS = Limits(peer_timeout=0.5, heartbeat=0.1, peer_line_bytes=64 * 1024, run_bytes=256 * 1024)
+LIMITS = Limits(peer_timeout=0.5, heartbeat=0.1, run_ttl=2.0, peer_line_bytes=64 * 1024, run_bytes=256 * 1024)
 STARTED = {"type": "RUN_STARTED", "threadId": "t", "runId": "r"}
 FINISHED = {"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}
 Play = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
@@ -191,6 +192,80 @@ def test_a_peer_that_hangs_is_unreachable(tmp_path: Path, parts: list[bytes]) ->
     assert error is not None
     assert error.code == "peer_unreachable"
     assert len(events) == (len(parts) == 2)
+
+
+@sync
+async def test_a_peer_without_heartbeats_may_be_silent_for_as_long_as_a_turn_takes(tmp_path: Path) -> None:
+    """Suzent's servers send none: a tool of theirs that takes minutes is minutes of silence."""
+
+    async def play(head: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(STREAM_HEAD + line(STARTED))
+        await writer.drain()
+        await asyncio.sleep(LIMITS.heartbeat * 6)
+        writer.write(line(text("late")) + line(FINISHED))
+
+    events, error, _ = await asked(tmp_path, play)
+    assert (error, len(events)) == (None, 3)
+
+
+@pytest.mark.parametrize("begun", [b"id: r:0\n" + line(STARTED), b": still here\n\n" + line(STARTED)])
+def test_a_peer_with_heartbeats_that_falls_silent_is_given_up_early(tmp_path: Path, begun: bytes) -> None:
+    async def play(head: bytes, writer: asyncio.StreamWriter) -> None:
+        await saying(STREAM_HEAD, begun)(head, writer)
+        await asyncio.sleep(60)
+
+    began = time.monotonic()
+    _, error, _ = asyncio.run(asked(tmp_path, play, Limits(peer_timeout=5, heartbeat=0.1, run_ttl=30)))
+    assert error is not None
+    assert error.code == "peer_unreachable"
+    assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("end", [FINISHED, {"type": "RUN_ERROR", "message": "no"}])
+def test_what_follows_the_end_is_heard_out(tmp_path: Path, end: dict[str, Any]) -> None:
+    """A Suzent server keeps the prompt only if its caller is still there when it has done with the turn."""
+
+    async def work() -> bool:
+        over, kept = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+        async def visit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(CHUNKED_HEAD + chunk(line(STARTED) + line(end)))
+            await over.wait()
+            gone = asyncio.ensure_future(reader.read())
+            await asyncio.wait([gone], timeout=0.3)
+            kept.set_result(not reader.at_eof())
+            gone.cancel()
+            writer.write(chunk(line({"type": "CUSTOM", "name": "title", "value": {}})) + chunk(b""))
+            writer.close()
+
+        server = await asyncio.start_server(visit, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with client(tmp_path) as http, asyncio.timeout(20):
+            prompt = {"content": "hi"}
+            events = [each async for each in trigger_events(http, url, "szt_ours", prompt, LIMITS, name="Lab")]
+            over.set()
+            assert [each.data["type"] for each in events] == ["RUN_STARTED", end["type"]]
+            return bool(await kept)
+
+    assert asyncio.run(work())
+
+
+@pytest.mark.parametrize("chat", ["work", "suzent:d1:work"])
+def test_a_conversation_by_name_is_stopped_by_its_whole_id(tmp_path: Path, chat: str) -> None:
+    async def work(reply: bytes) -> tuple[str, RawServer]:
+        async with client(tmp_path) as http, RawServer(saying(reply)) as server:
+            stopped = await stop_turn(http, server.url, "t", name="Lab", chat_id=chat, device_id="d1")
+            return stopped, server
+
+    stopped, server = asyncio.run(work(whole("200 OK", b'{"status":"stopping","reason":"x"}')))
+    assert stopped == "suzent:d1:work"
+    head, body = server.requests[0]
+    assert head.startswith(b"POST /chat/stop ")
+    assert json.loads(body) == {"chat_id": "suzent:d1:work"}
+    with pytest.raises(SuzentError) as refused:
+        asyncio.run(work(whole("404 Not Found", b'{"status":"no_active_stream"}')))
+    assert refused.value.code == "nothing_running"
 
 
 @sync

@@ -213,6 +213,23 @@ async def test_an_offer_that_fails_grants_nothing(one: ThreadedGateway, other: T
     assert (await get(one, "/nodes/devices"))["devices"] == []
 
 
+@sync
+async def test_an_offer_that_fails_takes_nothing_and_one_that_is_taken_replaces(
+    one: ThreadedGateway, other: ThreadedGateway
+) -> None:
+    link, back = await control(one, other), await control(other, one)
+    await post(other, f"/nodes/devices/{link.device_id}/status", {"status": "paused"})
+    answer = await ask(one, "POST", f"/nodes/peers/{link.peer_id}/reverse", json={"enabled": True})
+    assert answer.status_code == 502
+    assert [each["device_id"] for each in (await get(one, "/nodes/devices"))["devices"]] == [back.device_id]
+    assert (await back.peer())["outbound_status"] == "ready"
+    await post(other, f"/nodes/devices/{link.device_id}/status", {"status": "active"})
+    await post(one, f"/nodes/peers/{link.peer_id}/reverse", {"enabled": True})
+    (held,) = (await get(one, "/nodes/devices"))["devices"]
+    assert held["device_id"] != back.device_id
+    assert (await back.peer())["outbound_status"] == "ready"
+
+
 async def offered(link: Link, base_url: str, token: str = "szt_x") -> Any:
     """Offer control with the controller's own token."""
     peering = link.controller.service.peering

@@ -132,7 +132,10 @@ async def stop_peer(request: Request) -> StopResponse:
             http, token = await peering.http(), await peering.token(peer)
             from ...peers.trigger import stop_turn
 
-            return StopResponse(agent_id=await stop_turn(http, peer.base_url, token, name=peer.name, chat_id=chat_id))
+            stopped = await stop_turn(
+                http, peer.base_url, token, name=peer.name, chat_id=chat_id, device_id=peer.own_device_id
+            )
+            return StopResponse(agent_id=stopped)
     except SuzentError as error:
         outcome = error.code
         raise

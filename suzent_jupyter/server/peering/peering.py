@@ -256,7 +256,10 @@ class Peering:
         begun, outcome = asyncio.get_running_loop().time(), "failed"
         try:
             with self._book.noticing(peer):
-                answer = await (await self._book.remote(peer)).invoke(peer.name, body, seconds, _MARGIN)
+                remote = await self._book.remote(peer)
+                if wanted.node:
+                    await remote.check_node(peer.name, wanted.node, command)
+                answer = await remote.invoke(peer.name, body, seconds, _MARGIN)
             outcome = "ok" if answer.get("success") is True else "failed"
         except SuzentError as error:
             outcome = error.code

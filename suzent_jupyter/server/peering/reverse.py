@@ -63,7 +63,8 @@ class Reverse:
             node_identity=peer.node_identity, callback_url=peer.base_url,
         )  # fmt: skip
         row = Row(principal.account, principal.actor, "grant.give", node=peer.name, detail={"base_url": peer.base_url})
-        device, token = await self._gateway.issue_grant(device, row)
+        # What the peer holds already ends only when it has taken the new one.
+        device, token = await self._gateway.issue_grant(device, row, replaces=False)
         try:
             with self._book.noticing(peer):
                 await remote.offer(self._gateway.settings.display_name, here.url, token, here.pin)
@@ -74,6 +75,10 @@ class Reverse:
             with contextlib.suppress(SuzentError):
                 await self._gateway.revoke(principal, device.device_id)
             raise
+        for former in list(self._gateway.devices):
+            same = former.account == device.account and former.is_held_by(device.node_identity, device.callback_url)
+            if same and former.device_id != device.device_id:
+                await self._gateway.revoke(principal, former.device_id)
 
     async def take_offer(self, principal: Principal, offer: PeerOffer, host: str) -> None:
         """Take control that a gateway which drives us gives us in return.

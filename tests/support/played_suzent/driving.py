@@ -38,7 +38,9 @@ class Driver:
         self._world.gates.setdefault(gate, threading.Event()).set()
 
     def do_look(self, what: str) -> Any:
-        """Return ``devices``, ``peers``, ``grants``, ``sessions``, ``attachments``, ``unauthorized`` or ``inbox``."""
+        """Return one of the world's tables, such as ``devices``, or ``running_chats``."""
+        if what == "running_chats":
+            return sorted(self._world.running)
         found = getattr(self._world, what)
         return [[*key, value] for key, value in found.items()] if what == "inbox" else found
 
@@ -170,6 +172,11 @@ class Driver:
     def do_session(self, peer_id: str) -> Any:
         answer = self._send(peer_id, "GET", "/channels/suzent/session")
         return [answer.status_code, answer.json()]
+
+    def do_read(self, peer_id: str) -> str:
+        """Read a session as Suzent's agents do."""
+        messages = self._send(peer_id, "GET", "/channels/suzent/session").json()["messages"]
+        return "\n".join(f"[{each['role']}] {each['text']}" for each in messages)
 
     def do_stop(self, peer_id: str) -> Any:
         answer = self._send(peer_id, "POST", "/channels/suzent/stop")

@@ -27,6 +27,7 @@ BODIES: dict[tuple[str, str], Body] = {
     ("POST", "/channels/suzent/inbox"): Body({"message_id": str, "content": str}, exact=True),
     ("POST", "/channels/suzent/grant-changed"): Body(),
     ("POST", "/channels/suzent/stop"): Body(),
+    ("POST", "/chat/stop"): Body({"chat_id": str}, {"reason": str}),
 }
 _REFERENCE = {"id": str, "url": str, "token": str, "name": str, "media_type": str, "size": int}
 

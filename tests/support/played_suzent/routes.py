@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import select
+import socket
 import urllib.request
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -117,6 +119,14 @@ class Handler(BaseHTTPRequestHandler):
                         return 409, {"error": "Peer agent is not active"}
                     world.running[chat].set()
                     return 200, {"stopped": True, "agent_id": chat}
+                case ("POST", "/chat/stop"):
+                    # Any conversation, by its whole id; whose it is, nobody asks.
+                    if not (chat := str(fields.get("chat_id") or "")):
+                        return 400, {"error": "chat_id is required"}
+                    if chat not in world.running:
+                        return 404, {"status": "no_active_stream"}
+                    world.running[chat].set()
+                    return 200, {"status": "stopping", "reason": "Stream stopped by user"}
         return 404, {"detail": "Not Found"}
 
     # -- grants ------------------------------------------------------------------------------------------------
@@ -203,11 +213,14 @@ class Handler(BaseHTTPRequestHandler):
             return 409, {"error": "message_id was used for another message"}
         self.world.inbox[device_id, message_id] = content
         created = known is None
-        return 202, {"accepted": True, "created": created, "message_id": message_id, "status": "queued"}
+        return 202, {"accepted": True, "created": created, "message_id": message_id, "status": "pending"}
 
     def _session(self, device_id: str) -> Answer:
         chat = f"suzent:{device_id}"
-        messages = self.world.sessions.get(chat, [])
+        messages = [
+            {"index": index, "role": each["role"], "text": each["content"], "timestamp": now()}
+            for index, each in enumerate(self.world.sessions.get(chat, []))
+        ]
         return 200, {
             "agent_id": chat, "status": "active" if chat in self.world.running else "idle", "messages": messages,
             "message_count": len(messages), "omitted_message_count": 0, "transcript_truncated": False,
@@ -262,7 +275,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", "text/event-stream; charset=utf-8")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
-        text = ""
+        text, heard_out = "", True
         ids = {"threadId": chat, "runId": f"run-{len(world.requests)}"}
         message = {"messageId": f"m-{ids['runId']}"}
         try:
@@ -291,18 +304,27 @@ class Handler(BaseHTTPRequestHandler):
                     self.close_connection = True
                     self.connection.close()
                     return
-            if world.whole:
+            if world.whole and not stopped.is_set():  # a turn that is stopped just ends
                 self._event({"type": "TEXT_MESSAGE_END", **message})
+                self._event({"type": "CUSTOM", "name": "usage_update", "value": {"total_tokens": 11}})
                 self._event({"type": "RUN_FINISHED", **ids})
-                self._chunk(b"data: [DONE]\n\n")
+                heard_out = not self._is_left(0.2)
+                self._event({"type": "CUSTOM", "name": "plan_refresh", "value": {}})
+                self._event(
+                    {"type": "CUSTOM", "name": "chat_title_updated", "value": {"chat_id": chat, "title": prompt}}
+                )
             self._chunk(b"")
         except OSError:
             self.close_connection = True  # the caller is gone; the turn goes on and is kept
         finally:
             world.running.pop(chat, None)
-            world.sessions.setdefault(chat, []).extend(
-                [{"role": "user", "content": prompt}, {"role": "assistant", "content": text}]
-            )
+            said = [{"role": "user", "content": prompt}] if heard_out else []
+            world.sessions.setdefault(chat, []).extend([*said, {"role": "assistant", "content": text}])
+
+    def _is_left(self, seconds: float) -> bool:
+        """Tell whether the caller hangs up within a moment: then Suzent does not keep what it was asked."""
+        readable, _, _ = select.select([self.connection], [], [], seconds)
+        return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
 
     def _event(self, event: dict[str, Any]) -> None:
         # Suzent does not escape: U+2028 goes out as it is.
