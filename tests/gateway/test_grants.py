@@ -428,7 +428,7 @@ async def test_commands_that_are_not_covered_are_refused_and_not_shown(gateway: 
 
 @sync
 async def test_a_grant_for_devices_does_not_drive_the_agent(gateway: ThreadedGateway) -> None:
-    from suzent_jupyter.gateway.granting.grants import require_agent
+    from suzent_jupyter.gateway.granting.coverage import require_agent
     from suzent_jupyter.protocol.errors import SuzentError
 
     hub = gateway.service.gateway
