@@ -80,6 +80,11 @@ class Device:
         """Whether its time is over."""
         return bool(self.expires_at) and self.expires_at <= now_text()
 
+    @property
+    def speaks(self) -> bool:
+        """Whether its token speaks for anyone: it is neither paused nor past its time."""
+        return self.status == "active" and not self.expired
+
     def is_held_by(self, identity: str, address: str) -> bool:
         """Tell whether this is a control grant of the gateway of that identity, or address where one of both has none.
 
@@ -175,7 +180,7 @@ class Devices:
     def authenticate(self, token: str) -> Principal | None:
         """Return whom a token stands for; None for unknown, paused and expired ones."""
         device = self.by_token(token)
-        if device is None or device.status != "active" or device.expired:
+        if device is None or not device.speaks:
             return None
         actor = f"token:{device.device_id}"
         return Principal(_AUTHORITY[device.scope], device.account, device.org, device.device_id, actor, device.grant)

@@ -298,7 +298,7 @@ class Gateway:
 
     def close_clients(self, device: Device) -> None:
         """Close the sockets a token opened, when it no longer speaks for anyone."""
-        if self.devices.by_id(device.device_id) is device and device.status == "active" and not device.expired:
+        if self.devices.by_id(device.device_id) is device and device.speaks:
             return
         for client in list(self._clients):
             if client.credential_id == device.device_id:
@@ -421,7 +421,7 @@ class Gateway:
         if not principal.credential_id:
             return True
         device = self.devices.by_id(principal.credential_id)
-        return device is not None and device.status == "active" and not device.expired
+        return device is not None and device.speaks
 
     def note_use(self, principal: Principal) -> None:
         """Count a use of the control grant a caller holds; nothing for all others."""

@@ -152,7 +152,7 @@ class Inbox:
             if device is None:
                 return None
             principal = peer_principal(device)
-            granted = device.status == "active" and not device.expired and device.grant and device.grant.agent
+            granted = device.speaks and device.grant and device.grant.agent
             conversation = own_conversation(principal) or ""
             free = gateway.runs.running(device.account, conversation) is None
             if granted and free and gateway.agents.available(principal):

@@ -104,7 +104,7 @@ class Runs:
         try:
             self.check(principal, conversation_id)
             device = self._gateway.devices.by_id(principal.credential_id)
-            if principal.credential_id and (device is None or device.status != "active" or device.expired):
+            if not self._gateway.still_speaks(principal):
                 raise SuzentError("unauthorized", "This token was revoked or paused meanwhile.")
             caller = namespaces.caller_of(principal, device)
             run = Run(principal, conversation_id, caller)

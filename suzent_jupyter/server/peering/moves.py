@@ -56,7 +56,7 @@ class Moves:
         holders = [
             device
             for device in self._gateway.devices
-            if device.scope == "agent" and device.callback_url and device.status == "active" and not device.expired
+            if device.scope == "agent" and device.callback_url and device.speaks
         ]
         slots = asyncio.Semaphore(_ANNOUNCED_AT_ONCE)
 

@@ -62,5 +62,5 @@ def peer_info(peer: KeptPeer, theirs: list[Device], seen: Seen | None) -> PeerIn
         info.outbound_status, info.checked_at = seen.status, seen.checked_at
     elif peer.revoked:
         info.outbound_status = "revoked"
-    best = next((each for each in theirs if each.status == "active" and not each.expired), next(iter(theirs), None))
+    best = next((each for each in theirs if each.speaks), next(iter(theirs), None))
     return info if best is None else _with_inbound(info, best)
