@@ -63,6 +63,9 @@ async def test_who_proves_to_be_a_peer_takes_its_place(make_gateway: Make) -> No
     moved = make_gateway(first.config.data_dir)
     again = await control(one, moved, address=by_name(moved.url), name="Other name")
     assert again.peer_id == link.peer_id and len(await peers(one)) == 1
+    rows = (await get(one, "/audit?limit=500"))["entries"]
+    [row] = [row for row in rows if row["action"] == "peer.add" and "was_at" in row["detail"]]
+    assert row["detail"]["was_at"] == first.url
 
 
 @sync

@@ -301,7 +301,7 @@ class Runs:
             history=history,
             attachments=prompt.attachments,
             caller=caller,
-            note=namespaces.note_of(principal, caller),
+            note=namespaces.note_of(principal, caller, run.conversation_id),
             unattended=peer,
             may_use_asking_tools=principal.grant.unattended_tools if principal.grant is not None else not peer,
         )

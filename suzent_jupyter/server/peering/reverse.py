@@ -11,7 +11,7 @@ from ...gateway.devices import Device
 from ...gateway.peers import KeptPeer
 from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
-from .book import NAME_CHARS, PeerBook, base_address, is_same_host, looks_like_address
+from .book import NAME_CHARS, OFFERED, PeerBook, base_address, is_same_host, looks_like_address
 
 if TYPE_CHECKING:
     from ...gateway import Principal
@@ -106,7 +106,7 @@ class Reverse:
             raise SuzentError("invalid_request", "`token`: this can't be sent in a header.")
         if offer.pin and not (is_pin(offer.pin) and base_url.startswith("https:")):
             raise SuzentError("invalid_request", "`pin` is none, or goes with no https:// address.")
-        async with self._book.lock(device.account, f"offer:{device.device_id}"):
+        async with self._book.lock(device.account, "offers"):
             peer = await self._adopt(principal, device, offer, base_url, token)
         if offer.pin and peer is not None:
             await (await self._book.remote(peer, pin=offer.pin)).standing()  # proves the key, which is kept then
@@ -136,4 +136,4 @@ class Reverse:
         taken = {peer.name.casefold() for peer in mine} | {peer.peer_id for peer in mine}
         if name.casefold() in taken or looks_like_address(name):
             name = ""  # its address then
-        return await self._book.put(principal, former, base_url, name, identity, token, "peer.offered")
+        return await self._book.put(principal, former, base_url, name, identity, token, OFFERED)
