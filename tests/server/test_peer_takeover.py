@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.gateways import ThreadedGateway
 from support.running import sync
-from support.two import Link, Make, ask, control, get, peers
+from support.two import Link, Make, ask, control, get, peers, post
 
 from suzent_jupyter.gateway.granting.requests import GrantEntry
 from suzent_jupyter.peers.callback import leads_inside
@@ -82,6 +82,17 @@ async def test_an_offer_touches_no_link_that_works(make_gateway: Make) -> None:
     assert (refused.status_code, refused.json()["code"]) == (400, "address_refused"), refused.text
     assert await token_of(link) == secret
     assert (await link.peer())["name"] == "Lab"
+
+
+@sync
+async def test_control_in_return_ends_no_grant_of_whose_identity_is_claimed(make_gateway: Make) -> None:
+    one, liar, holder = make_gateway(), make_gateway(), make_gateway()
+    link = await control(holder, one)
+    liar.service.gateway.identity = holder.service.gateway.identity
+    evil = await control(one, liar, address=by_name(liar.url), name="Liar")
+    await post(one, f"/nodes/peers/{evil.peer_id}/reverse", {"enabled": True})
+    assert (await link.peer())["outbound_status"] == "ready"
+    assert one.service.gateway.devices.by_id(link.device_id) is not None
 
 
 @sync

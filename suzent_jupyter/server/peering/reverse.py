@@ -12,6 +12,7 @@ from ...gateway.peers import KeptPeer
 from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
 from .book import NAME_CHARS, OFFERED, PeerBook, base_address, is_same_host, looks_like_address
+from .view import is_grant
 
 if TYPE_CHECKING:
     from ...gateway import Principal
@@ -60,7 +61,7 @@ class Reverse:
         remote = await self._book.remote(peer)
         device = Device(
             "", b"", peer.name, platform="peer", scope="agent", account=peer.account, org=principal.org,
-            node_identity=peer.node_identity, callback_url=peer.base_url,
+            node_identity="" if self._is_anothers(peer) else peer.node_identity, callback_url=peer.base_url,
         )  # fmt: skip
         row = Row(principal.account, principal.actor, "grant.give", node=peer.name, detail={"base_url": peer.base_url})
         device, token = await self._gateway.issue_grant(device, row)
@@ -74,6 +75,16 @@ class Reverse:
             with contextlib.suppress(SuzentError):
                 await self._gateway.revoke(principal, device.device_id)
             raise
+
+    def _is_anothers(self, peer: KeptPeer) -> bool:
+        """Tell whether the identity a peer claims is that of a holder elsewhere, whose grant must not end for it."""
+        return any(
+            is_grant(each, peer.account)
+            and each.node_identity == peer.node_identity
+            and bool(each.callback_url)
+            and not is_same_host(each.callback_url, peer.base_url)
+            for each in self._gateway.devices
+        )
 
     async def take_offer(self, principal: Principal, offer: PeerOffer, host: str) -> None:
         """Take control that a gateway which drives us gives us in return.
