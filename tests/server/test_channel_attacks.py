@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
 import pytest
+from ag_ui.core import BaseEvent
 from support.calls import error_of
 from support.device import BareDevice
 from support.gateways import ThreadedGateway
 from support.grants import grant
-from support.running import sync
-from support.turns import Gate, Reader, kinds, register
+from support.running import sync, until
+from support.turns import Gate, Reader, ask, kinds, register, say
+
+from suzent_jupyter.protocol.agents import Turn
 
 INBOUND = "/channels/suzent/inbound"
 
@@ -147,3 +150,31 @@ async def test_a_devices_agent_is_for_those_who_may_drive_agents(gateway: Thread
         assert error_of(answer) == (403, "not_granted")
         nodes = (await http.get("/nodes", headers=devices_only)).json()["nodes"]
         assert not [each for node in nodes for each in node["capabilities"]]
+
+
+@sync
+async def test_turns_under_way_take_only_so_much_memory_together(make_gateway: Callable[..., ThreadedGateway]) -> None:
+    gateway = make_gateway(limits={"run_bytes": 40_000})
+    full, small = asyncio.Event(), "x"
+
+    async def script(turn: Turn) -> AsyncIterator[BaseEvent]:
+        for event in say(*(["x" * 300] * 90 if turn.message == "large" else [small]))[:-1]:
+            yield event
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(full.wait(), loop))
+        for event in say("end", message="n"):
+            yield event
+
+    loop = asyncio.get_running_loop()
+    register(gateway, script)
+    limits = httpx.Limits(max_connections=None)
+    async with gateway.http(limits=limits) as http:
+        large = [asyncio.create_task(ask(http, "/chat", {"message": "large"})) for _ in range(40)]
+        modest = asyncio.create_task(ask(http, "/chat", {"message": "small"}))
+        runs = gateway.service.gateway.runs
+        await until(lambda: any(task.done() for task in large))
+        taken = sum(run.bytes for run in runs._running.values())
+        full.set()
+        ends = [(await task)[-1] for task in large]
+        assert kinds(await modest)[-1] == "RUN_FINISHED"
+    assert taken < 17 * 40_000
+    assert {end.get("code") for end in ends} == {None, "turn_limit"}

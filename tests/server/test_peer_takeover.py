@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.gateways import ThreadedGateway
 from support.running import sync
-from support.two import Link, Make, ask, control, get, peers
+from support.two import Link, Make, ask, control, get, peers, post
 
 from suzent_jupyter.gateway.granting.requests import GrantEntry
 from suzent_jupyter.peers.callback import leads_inside
@@ -63,6 +63,9 @@ async def test_who_proves_to_be_a_peer_takes_its_place(make_gateway: Make) -> No
     moved = make_gateway(first.config.data_dir)
     again = await control(one, moved, address=by_name(moved.url), name="Other name")
     assert again.peer_id == link.peer_id and len(await peers(one)) == 1
+    rows = (await get(one, "/audit?limit=500"))["entries"]
+    [row] = [row for row in rows if row["action"] == "peer.add" and "was_at" in row["detail"]]
+    assert row["detail"]["was_at"] == first.url
 
 
 @sync
@@ -79,6 +82,17 @@ async def test_an_offer_touches_no_link_that_works(make_gateway: Make) -> None:
     assert (refused.status_code, refused.json()["code"]) == (400, "address_refused"), refused.text
     assert await token_of(link) == secret
     assert (await link.peer())["name"] == "Lab"
+
+
+@sync
+async def test_control_in_return_ends_no_grant_of_whose_identity_is_claimed(make_gateway: Make) -> None:
+    one, liar, holder = make_gateway(), make_gateway(), make_gateway()
+    link = await control(holder, one)
+    liar.service.gateway.identity = holder.service.gateway.identity
+    evil = await control(one, liar, address=by_name(liar.url), name="Liar")
+    await post(one, f"/nodes/peers/{evil.peer_id}/reverse", {"enabled": True})
+    assert (await link.peer())["outbound_status"] == "ready"
+    assert one.service.gateway.devices.by_id(link.device_id) is not None
 
 
 @sync

@@ -39,6 +39,8 @@ _AGENT_SECONDS = 2.0  # to clean up after being cancelled; then it is abandoned
 _KEEP_SECONDS = 2.0  # for an answer to be on disk before its reader is told that it is over
 _STOP_SECONDS = 2.5
 _PEERS_SHARE = 0.75  # of the turns at once; the rest is for users
+_RUNNING_TURNS_BYTES = 16  # times `run_bytes`: what those under way may take in all, beside small ones
+_SMALL_SHARE = 0.25  # of `run_bytes`: a turn below it is not ended for the others' sake
 _KEPT_TURNS_BYTES = 4  # times `run_bytes`: what finished turns may take in all
 
 
@@ -162,7 +164,7 @@ class Runs:
             history=history,
             attachments=prompt.attachments,
             caller=caller,
-            note=namespaces.note_of(principal, caller),
+            note=namespaces.note_of(principal, caller, run.conversation_id),
             unattended=peer,
             may_use_asking_tools=principal.grant.unattended_tools if principal.grant is not None else not peer,
         )
@@ -217,8 +219,14 @@ class Runs:
             if run.bytes + len(data) > self._limits.run_bytes:
                 size = int(self._limits.run_bytes)
                 raise SuzentError("turn_limit", f"The answer takes more than {size:,} bytes (limit run_bytes).")
+            if run.bytes > self._limits.run_bytes * _SMALL_SHARE and self._is_full():
+                raise SuzentError("turn_limit", "The answers under way take too much memory together; try again later.")
             run.append(data)
             self._publish(run, len(run.events) - 1)
+
+    def _is_full(self) -> bool:
+        taken = sum(each.bytes for each in self._running.values())
+        return taken > _RUNNING_TURNS_BYTES * self._limits.run_bytes
 
     # -- ending --
 

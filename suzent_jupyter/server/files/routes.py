@@ -120,13 +120,10 @@ async def _answer(
 
 
 async def stop_peer(request: Request) -> StopResponse:
-    """Stop our turn on a peer; `chat_id` names one other than that of its usual conversation.
-
-    A peer that was paused or switched off meanwhile is told as well.
-    """
+    """Stop our turn on a peer; `chat_id` names one other than that of its usual conversation."""
     peering, principal = request.service.peering, request.principal
     chat_id = request.model(ChatStopRequest).chat_id
-    peer, outcome = await peering.peer(principal, request.path["id"]), "ok"
+    peer, outcome = await peering.driven(principal, request.path["id"]), "ok"
     try:
         with peering.noticing(peer):
             http, token = await peering.http(), await peering.token(peer)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("suzent_jupyter")
 
 NAME_CHARS = 64
+OFFERED = "peer.offered"
 _WORD = re.compile(r"\w[\w.-]*")
 _STOP_SECONDS = 1.5
 _ASKED_FOR_PROOF = 32  # peers, when a gateway is asked for control
@@ -184,6 +185,11 @@ class PeerBook:
         """Keep a peer in the place of a former one, or as a new one."""
         account = principal.account
         async with self.changing:
+            if action == OFFERED and any(
+                other.base_url == base_url and (former is None or other.peer_id != former.peer_id)
+                for other in self.of(account)
+            ):
+                raise SuzentError("address_refused", "A peer of that address was added meanwhile.")
             former = self.all.get(former.peer_id) if former is not None else None
             called = name or clean_text(urlsplit(base_url).netloc, NAME_CHARS)
             if former is None:
@@ -194,6 +200,8 @@ class PeerBook:
             await self.tokens.set(peer.peer_id, token)
             row = Row(account, principal.actor, action, node=peer.name)
             row.detail = {"peer_id": peer.peer_id, "base_url": base_url, "node_identity": identity}
+            if former is not None and former.base_url != base_url:
+                row.detail["was_at"] = former.base_url
             try:
                 await self._kept.put(peer, [row])
             except BaseException:

@@ -11,7 +11,8 @@ from ...gateway.devices import Device
 from ...gateway.peers import KeptPeer
 from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
-from .book import NAME_CHARS, PeerBook, base_address, is_same_host, looks_like_address
+from .book import NAME_CHARS, OFFERED, PeerBook, base_address, is_same_host, looks_like_address
+from .view import is_grant
 
 if TYPE_CHECKING:
     from ...gateway import Principal
@@ -60,7 +61,7 @@ class Reverse:
         remote = await self._book.remote(peer)
         device = Device(
             "", b"", peer.name, platform="peer", scope="agent", account=peer.account, org=principal.org,
-            node_identity=peer.node_identity, callback_url=peer.base_url,
+            node_identity="" if self._is_anothers(peer) else peer.node_identity, callback_url=peer.base_url,
         )  # fmt: skip
         row = Row(principal.account, principal.actor, "grant.give", node=peer.name, detail={"base_url": peer.base_url})
         # What the peer holds already ends only when it has taken the new one.
@@ -79,6 +80,16 @@ class Reverse:
             same = former.account == device.account and former.is_held_by(device.node_identity, device.callback_url)
             if same and former.device_id != device.device_id:
                 await self._gateway.revoke(principal, former.device_id)
+
+    def _is_anothers(self, peer: KeptPeer) -> bool:
+        """Tell whether the identity a peer claims is that of a holder elsewhere, whose grant must not end for it."""
+        return any(
+            is_grant(each, peer.account)
+            and each.node_identity == peer.node_identity
+            and bool(each.callback_url)
+            and not is_same_host(each.callback_url, peer.base_url)
+            for each in self._gateway.devices
+        )
 
     async def take_offer(self, principal: Principal, offer: PeerOffer, host: str) -> None:
         """Take control that a gateway which drives us gives us in return.
@@ -111,7 +122,7 @@ class Reverse:
             raise SuzentError("invalid_request", "`token`: this can't be sent in a header.")
         if offer.pin and not (is_pin(offer.pin) and base_url.startswith("https:")):
             raise SuzentError("invalid_request", "`pin` is none, or goes with no https:// address.")
-        async with self._book.lock(device.account, f"offer:{device.device_id}"):
+        async with self._book.lock(device.account, "offers"):
             peer = await self._adopt(principal, device, offer, base_url, token)
         if offer.pin and peer is not None:
             await (await self._book.remote(peer, pin=offer.pin)).standing()  # proves the key, which is kept then
@@ -141,4 +152,4 @@ class Reverse:
         taken = {peer.name.casefold() for peer in mine} | {peer.peer_id for peer in mine}
         if name.casefold() in taken or looks_like_address(name):
             name = ""  # its address then
-        return await self._book.put(principal, former, base_url, name, identity, token, "peer.offered")
+        return await self._book.put(principal, former, base_url, name, identity, token, OFFERED)
