@@ -365,17 +365,26 @@ class Gateway(Peering):
         if terms != approval():
             if trouble is not None:
                 raise trouble
-            raise UsageError(
+            unknown: KernelError = UsageError(
                 f"No request for control waits under code '{one_line(code, 40)}', and a device has no such terms.",
                 hint="`%suzent grants` shows the requests that wait.",
             )
-        return self._decide(code, "approve", trouble)
+            if any(item.get("pairing_code") == code.strip().upper() for item in self.records("pending")):
+                raise unknown
+            return self._decide_unlisted(code, "approve", unknown, terms)
+        try:
+            return self._decide(code, "approve", trouble)
+        except KernelError as error:
+            return self._decide_unlisted(code, "approve", error, terms)
 
     def deny(self, code: str) -> Record:
         """Turn away what waits under this code."""
         grant, trouble = self._waiting_grant(code)
         if grant is None:
-            return self._decide(code, "deny", trouble)
+            try:
+                return self._decide(code, "deny", trouble)
+            except KernelError as error:
+                return self._decide_unlisted(code, "deny", error)
         answer: Record = self._rest.post(f"/nodes/grants/{segment(str(grant['request_id']))}/deny")
         who = one_line(grant.get("controller_name"), 64) or "the request"
         return {**answer, "message": f"Denied: {who} gets no control of this gateway."}
@@ -439,6 +448,17 @@ class Gateway(Peering):
             if trouble is not None and trouble.status >= 500 and error.code == "code_unknown":
                 raise trouble from None
             raise
+        return answer
+
+    def _decide_unlisted(self, code: str, action: str, unknown: KernelError, terms: Record | None = None) -> Record:
+        """Decide a request for control that is in no list: it is over, which is said, or belongs to nobody yet."""
+        exact = code.strip().upper()
+        if unknown.code not in ("code_unknown", "usage") or not exact.isalnum():
+            raise unknown
+        try:
+            answer: Record = self._rest.post(f"/nodes/grants/{segment(exact)}/{action}", terms)
+        except KernelError as error:
+            raise (error if error.code in ("request_expired", "request_decided") else unknown) from None
         return answer
 
     def _status(self, device: str, status: str) -> Record:
