@@ -81,16 +81,16 @@ class ControlRequest:
         name = quote(one_line(self._name, 64)) if self._name else "PEER"
         match self.status:
             case "pending":
-                typed = typed_code(self.code)
+                if self.code:
+                    typed = typed_code(self.code)
+                    how = f"%suzent approve {typed}  or  jupyter suzent control approve {typed}."
+                else:
+                    how = "in Suzent under Settings → Devices, or with whatever that gateway offers."
                 until = f" It waits until {self.expires_at[11:16]} UTC." if self.expires_at[11:16] else ""
                 return (
                     f"Asked {there} for control: its operator must approve this request.",
                     self.code,
-                    [
-                        f"Approve it there:  %suzent approve {typed}  or  jupyter suzent control approve {typed}"
-                        "  or in Suzent's Nodes tab.",
-                        f"%suzent peers shows when it is approved.{until}",
-                    ],
+                    [f"Approve it there:  {how}", f"%suzent peers shows when it is approved.{until}"],
                 )
             case "approved":
                 return f"{there} may be driven from here.", "", [f"Next: %suzent trigger {name} How are you?"]

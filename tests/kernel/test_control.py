@@ -14,6 +14,7 @@ from support.waiting import wait_for
 from suzent_jupyter.kernel import ControlRequest, Gateway, KernelError, NodeAmbiguous, PeerUnknown
 from suzent_jupyter.kernel.durations import read_duration
 from suzent_jupyter.kernel.errors import UsageError
+from suzent_jupyter.kernel.peering import Peering
 
 from .conftest import Shell
 
@@ -28,6 +29,13 @@ GRANT: dict[str, Any] = {
 }
 
 
+def test_a_suzent_server_shows_no_code() -> None:
+    answer = {"request_id": "r", "base_url": "http://10.0.0.3:26001", "status": "pending"}
+    shown = repr(ControlRequest(Peering(), answer))
+    assert "in Suzent under Settings → Devices" in shown
+    assert "CODE" not in shown
+
+
 def test_the_code_in_large_and_what_to_do(played_shell: Shell, played: PlayedGateway) -> None:
     request = played_shell.run("%suzent control 10.0.0.3:25314 --name 'Lab PC'")
     assert isinstance(request, ControlRequest)
@@ -36,7 +44,7 @@ def test_the_code_in_large_and_what_to_do(played_shell: Shell, played: PlayedGat
     assert "K M P 2 3 4" in shown["text/plain"] and "10.0.0.3:25314" in shown["text/plain"]
     assert "%suzent approve KMP234" in shown["text/plain"]
     assert "jupyter suzent control approve KMP234" in shown["text/plain"]
-    assert "Nodes tab" in shown["text/plain"] and "12:34 UTC" in shown["text/plain"]
+    assert "Settings" not in shown["text/plain"] and "12:34 UTC" in shown["text/plain"]
     assert "2em" in shown["text/html"] and "KMP234" in shown["text/html"]
     assert "r" * 32 not in str(shown)  # whoever has the id fetches the token
     assert (request.status, request.peer) == ("pending", None)

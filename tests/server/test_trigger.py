@@ -272,7 +272,7 @@ def test_hostile_peers_end_the_stream_with_an_error(
                 writer.write(part)
 
     async def work() -> list[dict[str, Any]]:
-        ours = make_gateway(limits={"peer_timeout": 1.0, "heartbeat": 0.1})
+        ours = make_gateway(limits={"peer_timeout": 1.0, "heartbeat": 0.1, "run_ttl": 2.0})
         async with RawServer(playing_suzent(inbound)) as server:
             return await answer_of(ours, await played(ours, server))
 
