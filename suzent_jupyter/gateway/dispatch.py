@@ -220,7 +220,7 @@ class Dispatcher:
         for session in list(self._registry):
             for call in session.calls_of(device.device_id):
                 session.give_up(call, "cancelled")
-                self.fail(call, SuzentError("revoked", f"The caller's token was {how}.", hint="Ask the operator."))
+                self.fail(call, SuzentError("unauthorized", f"The caller's token was {how}.", hint="Ask the operator."))
 
     @staticmethod
     def fail(call: Call, error: SuzentError) -> None:

@@ -344,13 +344,13 @@ async def test_calls_end_with_the_grant_they_were_made_with(gateway: ThreadedGat
             await operator.post(f"/nodes/devices/{device_id}/revoke")
         else:
             await operator.post(f"/nodes/devices/{device_id}/status", json={"status": "paused"})
-        assert error_of(await call) == (502, "revoked")
+        assert error_of(await call) == (401, "unauthorized")
         assert (await device.recv("cancel"))["request_id"] == frame["request_id"]
         for each in (frame, kept):
             await device.send({"type": "result", "request_id": each["request_id"], "success": True, "result": 1})
         assert (await own).json()["result"] == 1
         outcomes = [row["outcome"] for row in (await operator.get("/audit")).json()["entries"]]
-        assert "late" in outcomes and "revoked" in outcomes
+        assert "late" in outcomes and "unauthorized" in outcomes
 
 
 @sync
