@@ -145,7 +145,7 @@ async def test_what_is_wrong_with_a_prompt_is_said_before_the_stream(pair: Pair,
     for mode in ("paused", "off"):
         await post(ours, f"/nodes/peers/{link.peer_id}/mode", {"mode": mode})
         assert await refused(ours, path, {"prompt": "x"}) == (409, "peer_off")
-        assert await refused(ours, f"/nodes/peers/{link.peer_id}/stop", {}) == (409, "nothing_running")
+        assert await refused(ours, f"/nodes/peers/{link.peer_id}/stop", {}) == (409, "peer_off")
     assert agent.turns == []
     assert len(ours.service.gateway.peer_files) == 0
 

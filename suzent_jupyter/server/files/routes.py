@@ -82,7 +82,8 @@ async def _answer(
     offers: list[PeerFile] = []
     begun, outcome = time.monotonic(), "left"
     try:
-        http, token = await peering.http(), await peering.token(peer)
+        with peering.noticing(peer):
+            http, token = await peering.http(), await peering.token(peer)
         from ...peers.trigger import HangUp, trigger_events
 
         for each in files:
