@@ -220,12 +220,14 @@ class Runs:
                 size = int(self._limits.run_bytes)
                 raise SuzentError("turn_limit", f"The answer takes more than {size:,} bytes (limit run_bytes).")
             if run.bytes > self._limits.run_bytes * _SMALL_SHARE and self._is_full():
-                raise SuzentError("turn_limit", "The answers under way take too much memory together; try again later.")
+                error = SuzentError("turn_limit", "The answers under way take too much memory; try again later.")
+                run.finish(End.of(error))  # at once: it makes room, so that not all of them end
+                raise error
             run.append(data)
             self._publish(run, len(run.events) - 1)
 
     def _is_full(self) -> bool:
-        taken = sum(each.bytes for each in self._running.values())
+        taken = sum(each.bytes for each in self._running.values() if not each.closing)
         return taken > _RUNNING_TURNS_BYTES * self._limits.run_bytes
 
     # -- ending --
