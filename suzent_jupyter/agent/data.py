@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..protocol.errors import SuzentError
+from ..protocol.files import PHOTO_TYPES, photo_type
 from ..protocol.text import clean_text
 from ..protocol.wire import encode
 
 _DEPTH = 32
 _ITEMS = 1000
 _PICTURES = 4
-_SIGNATURES = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
 
 
 @dataclass(slots=True)
@@ -51,8 +51,7 @@ def show_error(error: SuzentError) -> str:
 
 def is_picture(content: bytes, media_type: str) -> bool:
     """Tell whether these bytes begin as a PNG or JPEG picture does, and are said to be one."""
-    signature = _SIGNATURES.get(media_type)
-    return signature is not None and content.startswith(signature)
+    return photo_type(content) == media_type
 
 
 def _json(value: Any) -> str:
@@ -104,7 +103,7 @@ class _Seer:
         return {**seen, "note": f"Picture {len(self.pictures)}, which follows."}
 
     def _picture(self, media_type: str, encoded: str, size: int) -> bytes | None:
-        if media_type not in _SIGNATURES or size > self._picture_bytes or len(self.pictures) >= _PICTURES:
+        if media_type not in PHOTO_TYPES or size > self._picture_bytes or len(self.pictures) >= _PICTURES:
             return None
         try:
             content = base64.b64decode(encoded, validate=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..protocol.text import split_list
 from .common import Code, Json, Listing, Token, Url, connected, done
 from .output import fail, say, say_aside, say_json
 
@@ -93,7 +94,7 @@ def approve(
     """Give control of this gateway to whom this code belongs."""
     from ..kernel.durations import read_duration
 
-    patterns = [part.strip() for part in commands.split(",") if part.strip()]
+    patterns = split_list(commands)
     with connected(url, token) as gateway:
         answer = gateway.approve(
             code,

@@ -106,13 +106,14 @@ def _offered(modules: list[str], chosen: str, *, builtin: bool) -> list[Capabili
     from ..node.agent import on_device
     from ..node.builtin import available
     from ..node.capability import matching, registry
+    from ..protocol.text import split_list
 
     on_device()
     for module in modules:
         _load(module)
     known = {each.name: each for each in asyncio.run(available())} if builtin else {}
     known |= registry
-    patterns = [part.strip() for part in chosen.split(",") if part.strip()] or ["*"]
+    patterns = split_list(chosen) or ["*"]
     found = {each.name: each for pattern in patterns if known for each in matching(known, pattern)}
     if not found:
         raise _failed("This node would offer nothing: give --module with @capability functions or an @agent.")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..protocol.text import split_list
 from .common import Json, Listing, Token, Url, connected, done
 from .output import say, say_json
 
@@ -38,7 +39,7 @@ def connect(
     json: Json = False,
 ) -> None:
     """Make this gateway a node of another gateway or Suzent server."""
-    patterns = [part.strip() for part in capabilities.split(",") if part.strip()]
+    patterns = split_list(capabilities)
     with connected(url, token) as gateway:
         joined = gateway.connect_to(address, name=name, capabilities=patterns or None)
         if json:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from typing import Any
 
-from ..kernel.plain import one_line
-from ..protocol.text import clean_lines
+from ..kernel.plain import TextPieces, one_line
+from ..protocol.sse import ENDS
 from .output import say_aside
 
-#: An escape sequence or line end that may go on in the next piece; a longer one is none.
-_UNFINISHED = re.compile(r"(?:\r|\x1b(?:[\[\]PX^_][^\x07\x1b@-Z\\^-~]{0,60})?|\x9b[0-?]{0,60})\Z")
 _ARGUMENT_CHARS = 2000
 
 
@@ -33,14 +30,14 @@ class Transcript:
     def __init__(self, raw: bool = False) -> None:
         self._raw = raw
         self.finished = False
-        self._held = ""
+        self._pieces = TextPieces()
         self._at_start = True
         self._calls: dict[str, tuple[str, str]] = {}
 
     def take(self, event: dict[str, Any]) -> None:
         """Print what an event says."""
         kind = event.get("type")
-        if kind in ("RUN_FINISHED", "RUN_ERROR"):
+        if kind in ENDS:
             self.finished = True
         if self._raw:
             self._write(json.dumps(event) + "\n")  # ASCII: it survives any pipe
@@ -49,7 +46,7 @@ class Transcript:
 
     def _show(self, kind: Any, event: dict[str, Any]) -> None:
         if kind in ("TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_CHUNK"):
-            self._text(str(event.get("delta") or ""))
+            self._write(self._pieces.take(str(event.get("delta") or "")))
         elif kind == "TEXT_MESSAGE_START":
             self.end_line()
         elif kind == "TOOL_CALL_START":
@@ -66,16 +63,9 @@ class Transcript:
 
     def end_line(self) -> None:
         """Print what was held back, and end the line if one is open."""
-        self._write(clean_lines(self._held))
-        self._held = ""
+        self._write(self._pieces.rest())
         if not self._at_start:
             self._write("\n")
-
-    def _text(self, delta: str) -> None:
-        text = self._held + delta
-        unfinished = _UNFINISHED.search(text)
-        self._held = unfinished[0] if unfinished else ""
-        self._write(clean_lines(text[: len(text) - len(self._held)]))
 
     def _aside(self, line: str) -> None:
         self.end_line()

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..protocol.errors import SuzentError
-from ..protocol.rest import ApprovedDeviceInfo
+from ..protocol.rest import ApprovedDeviceInfo, Covers
 from .clock import now_text
 from .principals import Authority, Grant, Principal
 from .tokens import token_digest
 
+#: How a token stopped speaking for anyone.
+Departure = Literal["revoked", "paused"]
 _AUTHORITY = {"node": Authority.NODE, "agent": Authority.AGENT, "full": Authority.FULL}
 
 
@@ -61,7 +63,7 @@ class Device:
     last_seen: str = ""
     trigger_count: int = 0
     last_triggered_at: str = ""
-    covers: Literal["both", "agent", "devices"] = "both"
+    covers: Covers = "both"
     commands: list[str] = field(default_factory=list)
     unattended_tools: bool = False
     expires_at: str = ""
@@ -77,6 +79,22 @@ class Device:
     def expired(self) -> bool:
         """Whether its time is over."""
         return bool(self.expires_at) and self.expires_at <= now_text()
+
+    @property
+    def speaks(self) -> bool:
+        """Whether its token speaks for anyone: it is neither paused nor past its time."""
+        return self.status == "active" and not self.expired
+
+    def is_held_by(self, identity: str, address: str) -> bool:
+        """Tell whether this is a control grant of the gateway of that identity, or address where one of both has none.
+
+        Never by name: that is anybody's to choose.
+        """
+        if self.scope != "agent":
+            return False
+        if self.node_identity and identity:
+            return self.node_identity == identity
+        return bool(address) and self.callback_url == address
 
     def info(self, connected: bool) -> ApprovedDeviceInfo:
         """Return it as ``GET /nodes/devices`` shows it."""
@@ -162,7 +180,7 @@ class Devices:
     def authenticate(self, token: str) -> Principal | None:
         """Return whom a token stands for; None for unknown, paused and expired ones."""
         device = self.by_token(token)
-        if device is None or device.status != "active" or device.expired:
+        if device is None or not device.speaks:
             return None
         actor = f"token:{device.device_id}"
         return Principal(_AUTHORITY[device.scope], device.account, device.org, device.device_id, actor, device.grant)

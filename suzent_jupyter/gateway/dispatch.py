@@ -18,6 +18,7 @@ from ..protocol.text import clean_text
 from ..protocol.wire import Raw, ResultFrame, decode, encode
 from .audit import Audit, Row
 from .calls import Call, Outcome
+from .devices import Departure, Device
 from .granting.coverage import require_command
 from .idempotency import Idempotency
 from .principals import Principal
@@ -93,7 +94,7 @@ class Dispatcher:
             fingerprint = b""
             if idempotency_key is not None:
                 fingerprint = _fingerprint(session.node_id, command, params)
-                earlier = self._idempotency.find((principal.account, idempotency_key), fingerprint)
+                earlier = self._idempotency.find(_key(principal, idempotency_key), fingerprint)
                 if earlier is not None:
                     return earlier
             call = self._check(principal, session, command, params, started, seconds)
@@ -101,7 +102,7 @@ class Dispatcher:
             call.on_agent_event = on_agent_event
             call.origin = origin
             if idempotency_key is not None:
-                call.idempotency, call.fingerprint = (principal.account, idempotency_key), fingerprint
+                call.idempotency, call.fingerprint = _key(principal, idempotency_key), fingerprint
             session.submit(call)
         except SuzentError as error:
             self._note(principal, session, command, error.code, None, origin)
@@ -214,6 +215,13 @@ class Dispatcher:
         for call in session.end():
             self.fail(call, error)
 
+    def caller_departed(self, device: Device, how: Departure) -> None:
+        """End the calls of a token that speaks for nobody any more: their results are not its owner's to have."""
+        for session in list(self._registry):
+            for call in session.calls_of(device.device_id):
+                session.give_up(call, "cancelled")
+                self.fail(call, SuzentError("unauthorized", f"The caller's token was {how}.", hint="Ask the operator."))
+
     @staticmethod
     def fail(call: Call, error: SuzentError) -> None:
         """End a call with an error."""
@@ -289,6 +297,12 @@ def _outcome(frame: ResultFrame, is_ascii: bool = False) -> Outcome:
     if not frame.success and not text:
         text = "The device reported a failure without saying why."
     return Outcome(frame.success, frame.result, text[:_ERROR_CHARS] if text else None, is_ascii)
+
+
+def _key(principal: Principal, idempotency_key: str) -> tuple[str, str]:
+    """Return what a key means: a peer's are its own, so that it neither gets nor spoils the results of others."""
+    holder = f"{principal.account}\n{principal.credential_id}" if principal.grant is not None else principal.account
+    return holder, idempotency_key
 
 
 def _fingerprint(node_id: str, command: str, params: Raw) -> bytes:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
 from ..agent.clients import close_clients
@@ -32,13 +28,13 @@ from .audit import Audit, Row
 from .changes import Changes
 from .clients import ClientLink
 from .clock import now_text
-from .devices import Device, Devices
+from .credentials import Credentials
+from .device_rows import load_devices
+from .devices import Departure, Device, Devices
 from .dispatch import Dispatcher
 from .granting.coverage import covered_nodes
-from .granting.expiry import Expiry
-from .granting.grants import Grants, is_same_holder
+from .granting.grants import Grants
 from .granting.unauthorized import Unauthorized
-from .granting.usage import Usage
 from .identity import load_identity, new_identity
 from .link import DeviceLink
 from .pairing import Pairing, Pending
@@ -50,7 +46,6 @@ from .settings import NEEDS_RESTART, Settings, save_settings
 from .sockets import Sockets
 from .store import Store
 from .tickets import Invitation, Tickets
-from .tokens import mint_token, token_digest, token_hint
 from .transport import Transport
 from .turns import Turns
 
@@ -63,18 +58,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("suzent_jupyter")
 
 _REPLACEMENT_WINDOW = 60.0
-#: What another process may have changed of a device that is known here.
-_FOLLOWED = (
-    "status",
-    "approved",
-    "sharing",
-    "node_identity",
-    "callback_url",
-    "covers",
-    "commands",
-    "unattended_tools",
-    "expires_at",
-)
 
 
 class Gateway:
@@ -136,20 +119,21 @@ class Gateway:
         self.sockets = Sockets(limits)
         self.pairing = Pairing(limits, self.changes)
         self.tickets = Tickets(limits)
-        self.store = Store(data_dir, limits.store_poll, self._read_again)
+        self.store = Store(data_dir, limits.store_poll, self._store_changed)
         self.audit = Audit(self.store, self.changes, int(limits.audit_rows))
         self.dispatcher = Dispatcher(self.registry, settings, self.audit, limits)
         #: Topic → what a subscriber starts from, for what is not the gateway's own.
         self.snapshots: dict[str, Callable[[Principal], Sequence[BaseModel]]] = {}
         #: Called when a token stops speaking for anyone: with its device, and ``revoked`` or ``paused``.
-        self.departures: list[Callable[[Device, Literal["revoked", "paused"]], None]] = []
-        self.agents = Agents(self.registry)
+        self.departures: list[Callable[[Device, Departure], None]] = [self.dispatcher.caller_departed]
+        self.credentials = Credentials(self)
+        self.agents = Agents()
         self.agents.of_device = partial(agent_of_device, self)
         if agent_model:
             self.agents.of_model = of_model(self)
         #: What an agent sees of the server's files; None when alone.
         self.files: FileAccess | None = None
-        self.conversations = Conversations(self.store, self.changes)
+        self.conversations = Conversations(self.store, self.changes, limits)
         self.snapshots["conversations"] = self.conversations.snapshot
         self.runs = Runs(self)
         self.inbox = Inbox(self)
@@ -157,10 +141,7 @@ class Gateway:
         self.departures.append(self.peer_files.departed)
         self.grants = Grants(self)
         self.unauthorized = Unauthorized(limits)
-        self._usage = Usage(self.store, self._used)
-        self._expiry = Expiry(self.devices, self._expired)
         self._as_started: dict[str, Any] = {}
-        self._loop = asyncio.get_running_loop()
         self._links: dict[NodeSession, DeviceLink] = {}
         self._clients: set[ClientLink] = set()
         self._replacements: dict[str, deque[float]] = {}
@@ -177,14 +158,13 @@ class Gateway:
             identity.append(load_identity(connection))
             self.inbox.load(connection)
             self.conversations.load(connection)
-            return _load_devices(connection)
+            return load_devices(connection)
 
         devices = await self.store.open(load)
         if devices is not None:
-            self.devices.replace_all(devices)
             self.identity = identity[-1]
         self._as_started = self.settings.values()
-        self._expiry.start()
+        self.credentials.start(devices)
         self.ready.set()
         self.inbox.begin()
 
@@ -197,9 +177,8 @@ class Gateway:
             client.close()
         await asyncio.gather(self.inbox.stop(), self.runs.stop())
         self.peer_files.close()
-        self._expiry.stop()
         self.grants.close()
-        await self._usage.flush()
+        await self.credentials.stop()
         await close_clients()
         await self.audit.flush()
         await self.store.close()
@@ -250,7 +229,7 @@ class Gateway:
         self._links[session] = link
         session.device.last_seen = session.connected_at
         self._tell_node("added" if old is None else "changed", session)
-        self._tell_device("changed", session.device)
+        self.credentials.tell("changed", session.device)
         self._note(session, "connect")
         self.agents.tell()  # its program may be one
 
@@ -300,22 +279,36 @@ class Gateway:
         self.dispatcher.session_ended(session, error)
         session.device.last_seen = now_text()
         if self.registry.remove(session) and tell:
-            self._remember_last_seen(session.device)
+            self.credentials.note_last_seen(session.device)
             self._tell_node("removed", session)
-            self._tell_device("changed", session.device)
+            self.credentials.tell("changed", session.device)
             self._note(session, "disconnect")
 
-    def _remember_last_seen(self, device: Device) -> None:
-        if self.devices.by_id(device.device_id) is not device:
-            return
+    # -- sockets (called by the parts) --
 
-        seen = {"last_seen": device.last_seen}
-        try:
-            # Nobody waits for it, and a failure is in the store's log.
-            written = self.store.run(lambda connection: _update_device(connection, device, seen))
-            written.add_done_callback(lambda done: done.cancelled() or done.exception())
-        except SuzentError:
-            return  # the gateway is stopping
+    def end_session(self, device: Device, error: SuzentError) -> None:
+        """End the session of a device, if it has one; its calls fail with the same error."""
+        session = self.registry.by_id(device.device_id)
+        if session is None:
+            return
+        link = self._links.get(session)
+        self.dispatcher.session_ended(session, error)
+        if link is not None:
+            link.end(error)
+
+    def close_clients(self, device: Device) -> None:
+        """Close the sockets a token opened, when it no longer speaks for anyone."""
+        if self.devices.by_id(device.device_id) is device and device.speaks:
+            return
+        for client in list(self._clients):
+            if client.credential_id == device.device_id:
+                client.close(4003, "this token was revoked or paused")
+
+    def tell_node_of(self, device: Device) -> None:
+        """Tell subscribers that a device changed, where it is connected."""
+        session = self.registry.by_id(device.device_id)
+        if session is not None:
+            self._tell_node("changed", session)
 
     # -- nodes --
 
@@ -371,12 +364,10 @@ class Gateway:
             node=device.display_name,
             detail={"commands": shown},
         )
-        await self._change_device(device, {"approved": approved}, row)
+        await self.credentials.change(device, {"approved": approved}, row)
         self.pairing.end(entry, "used")
         entry.link.capabilities_approved(entry)
-        session = self.registry.by_id(device.device_id)
-        if session is not None:
-            self._tell_node("changed", session)
+        self.tell_node_of(device)
         message = f"Approved {', '.join(shown)} of {device.display_name}."
         return PairingActionResponse(success=True, message=message, device_id=device.device_id)
 
@@ -397,206 +388,44 @@ class Gateway:
         )
         return PairingActionResponse(success=True, message=f"Denied {entry.display_name}.")
 
+    # -- devices and tokens --
+
     async def adopt(
         self, device: Device, row: Row | None = None, wanted: Callable[[], bool] = lambda: True
     ) -> tuple[Device, str]:
-        """Give a new device its id and token and keep it; return both.
-
-        A device whose identity is known already takes its own place, so that pairing again leaves no ghost behind.
-        ``wanted`` is asked once it is on disk; if the device has hung up by then, all is put back as it was.
-
-        Raises
-        ------
-        SuzentError
-            ``code_gone`` in that case.
-        """
-        token = mint_token()
-        device.digest = token_digest(token)
-        device.token_hint = token_hint(token)
-        device.approved_at = device.last_seen = now_text()
-        if row is None:
-            row = Row(device.account, "kernel", "device.adopt", node=device.display_name)
-        former: list[dict[str, Any]] = []
-
-        def work(connection: sa.Connection) -> None:
-            # Whom it replaces is decided here, one after the other, also when another process shares the file.
-            former[:] = _same_installation(connection, device)
-            device.device_id = former[0]["device_id"] if former else secrets.token_hex(8)
-            row.node_id = device.device_id
-            _replace_device(connection, device, [asdict(device)])
-
-        rows = await self.audit.change([row], work)
-        if not wanted():
-            gone = msgspec.structs.replace(row, outcome="code_gone")
-            rows += await self.audit.change(
-                [gone], lambda connection: _replace_device(connection, device, former, only_if_same=True)
-            )
-            self.audit.publish(rows)
-            raise SuzentError("code_gone", f"{device.display_name} hung up before it could be approved.")
-        known = self.devices.by_id(device.device_id)
-        self.devices.put(device)
-        if known is not None:
-            self._end_session(known, SuzentError("replaced", "This device was paired again."))
-        self._tell_device("added" if known is None else "changed", device)
-        self.audit.publish(rows)
-        return device, token
-
-    # -- control grants --
+        """Give a new device its id and token; see :meth:`.credentials.Credentials.adopt`."""
+        return await self.credentials.adopt(device, row, wanted)
 
     async def issue_grant(self, device: Device, row: Row, *, replaces: bool = True) -> tuple[Device, str]:
-        """Give a control grant its id and token and keep it; return both.
-
-        Earlier grants of the same holder end with that, unless ``replaces`` is false. The new one has an id of its own,
-        since an identity is only claimed: nothing that belonged to the earlier one is handed over.
-
-        Raises
-        ------
-        SuzentError
-            ``store_unreadable`` or ``store_failed``; then nothing has changed.
-        """
-        token = mint_token()
-        device.device_id = row.node_id = secrets.token_hex(8)
-        device.digest, device.token_hint = token_digest(token), token_hint(token)
-        device.approved_at = device.last_seen = now_text()
-        rows, ended = [row], set[str]()
-
-        def work(connection: sa.Connection) -> None:
-            # Decided here, one after the other, also when another process shares the file.
-            for former in _load_devices(connection) if replaces else ():
-                if former.account == device.account and is_same_holder(
-                    former, device.node_identity, device.callback_url
-                ):
-                    ended.add(former.device_id)
-                    detail = {"replaced_by": device.device_id}
-                    rows.append(
-                        Row(
-                            row.account,
-                            row.actor,
-                            "grant.replace",
-                            former.device_id,
-                            former.display_name,
-                            detail=detail,
-                        )
-                    )
-                    _replace_device(connection, former, [])
-            _replace_device(connection, device, [asdict(device)])
-
-        written = await self.audit.change(rows, work)
-        self.devices.put(device)
-        self._tell_device("added", device)
-        for device_id in ended:
-            former = self.devices.by_id(device_id)
-            if former is not None:
-                self._drop_device(former)
-        self._expiry.look()
-        self.audit.publish(written)
-        return device, token
-
-    def note_use(self, principal: Principal) -> None:
-        """Count a use of the control grant a caller holds; nothing for all others."""
-        device = self.devices.by_id(principal.credential_id) if principal.grant is not None else None
-        if device is not None:
-            self._usage.note(device)
-
-    def _used(self, device: Device) -> None:
-        if self.devices.by_id(device.device_id) is device:
-            self._tell_device("changed", device)
-
-    def _expired(self, device: Device) -> None:
-        """End what a token has under way whose time is over."""
-        self._depart(device, "revoked")
-        self._close_clients(device)
-        self._tell_device("changed", device)
-
-    # -- devices and tokens --
-
-    def list_devices(self, principal: Principal) -> list[ApprovedDeviceInfo]:
-        """Return every token of the caller's account."""
-        return [self._device_info(device) for device in self.devices.visible(principal)]
-
-    async def revoke(self, principal: Principal, device_id: str) -> PairingActionResponse:
-        """Revoke a token: its socket closes and its calls fail at once, answered after it is on disk."""
-        device = self.devices.find(principal, device_id)
-        row = self._device_row(principal, "device.revoke", device)
-
-        rows = await self.audit.change([row], lambda connection: _replace_device(connection, device, []))
-        self._drop_device(device)
-        self.audit.publish(rows)
-        return PairingActionResponse(
-            success=True, message=f"Revoked {device.display_name}.", device_id=device.device_id
-        )
-
-    async def set_status(self, principal: Principal, device_id: str, status: str) -> str:
-        """Pause or resume a token; returns the status in force."""
-        device = self.devices.find(principal, device_id)
-        if device.status != status:
-            action = "device.pause" if status == "paused" else "device.resume"
-            await self._change_device(device, {"status": status}, self._device_row(principal, action, device))
-            session = self.registry.by_id(device.device_id)
-            if session is not None:
-                self._tell_node("changed", session)
-            self._close_clients(device)
-            if status == "paused":
-                self._depart(device, "paused")
-            else:
-                self.inbox.wake()
-        return device.status
+        """Give a control grant its id and token; see :meth:`.credentials.Credentials.issue_grant`."""
+        return await self.credentials.issue_grant(device, row, replaces=replaces)
 
     async def host_token(self, principal: Principal, name: str | None) -> tuple[Device, str]:
         """Make a token of full authority for the caller's own programs; it is shown this once."""
-        device = Device(
-            device_id="",
-            digest=b"",
-            display_name=clean_text(name or "", int(self.limits.name_chars)) or "host token",
-            platform="token",
-            scope="full",
-            account=principal.account,
-            org=principal.org,
-        )
-        row = Row(principal.account, principal.actor, "token.create", node=device.display_name)
-        return await self.adopt(device, row)
+        return await self.credentials.host_token(principal, name)
 
-    async def _change_device(self, device: Device, changes: dict[str, Any], row: Row) -> None:
-        rows = await self.audit.change([row], lambda connection: _update_device(connection, device, changes))
-        for name, value in changes.items():
-            setattr(device, name, value)
-        self._tell_device("changed", device)
-        self.audit.publish(rows)
+    def list_devices(self, principal: Principal) -> list[ApprovedDeviceInfo]:
+        """Return every token of the caller's account."""
+        return self.credentials.listing(principal)
 
-    def _depart(self, device: Device, how: Literal["revoked", "paused"]) -> None:
-        for hear in self.departures:
-            hear(device, how)
+    async def revoke(self, principal: Principal, device_id: str) -> PairingActionResponse:
+        """Revoke a token: its socket closes and its calls fail at once, answered after it is on disk."""
+        return await self.credentials.revoke(principal, device_id)
 
-    def _drop_device(self, device: Device) -> None:
-        self.devices.remove(device.device_id)
-        self._depart(device, "revoked")
-        self._end_session(device, SuzentError("revoked", f"{device.display_name} was revoked."))
-        self._close_clients(device)
-        self._tell_device("removed", device)
+    async def set_status(self, principal: Principal, device_id: str, status: str) -> str:
+        """Pause or resume a token; returns the status in force."""
+        return await self.credentials.set_status(principal, device_id, status)
 
-    def _end_session(self, device: Device, error: SuzentError) -> None:
-        session = self.registry.by_id(device.device_id)
-        if session is None:
-            return
-        link = self._links.get(session)
-        self.dispatcher.session_ended(session, error)
-        if link is not None:
-            link.end(error)
+    def still_speaks(self, principal: Principal) -> bool:
+        """Tell whether the token a caller came with, if any, still speaks for it: asked while an answer goes on."""
+        if not principal.credential_id:
+            return True
+        device = self.devices.by_id(principal.credential_id)
+        return device is not None and device.speaks
 
-    def _close_clients(self, device: Device) -> None:
-        """Close the sockets a token opened, when it no longer speaks for anyone."""
-        if self.devices.by_id(device.device_id) is device and device.status == "active" and not device.expired:
-            return
-        for client in list(self._clients):
-            if client.credential_id == device.device_id:
-                client.close(4003, "this token was revoked or paused")
-
-    def _device_info(self, device: Device) -> ApprovedDeviceInfo:
-        return device.info(connected=self.registry.by_id(device.device_id) is not None)
-
-    @staticmethod
-    def _device_row(principal: Principal, action: str, device: Device) -> Row:
-        return Row(principal.account, principal.actor, action, node_id=device.device_id, node=device.display_name)
+    def note_use(self, principal: Principal) -> None:
+        """Count a use of the control grant a caller holds; nothing for all others."""
+        self.credentials.note_use(principal)
 
     # -- settings and audit --
 
@@ -643,6 +472,9 @@ class Gateway:
                 items = list(self.snapshots[topic](principal))
         return [item.model_dump() for item in items]
 
+    def _store_changed(self, connection: sa.Connection) -> None:
+        self.credentials.read_again(connection)
+
     # -- telling --
 
     def _tell_node(self, kind: str, session: NodeSession) -> None:
@@ -651,14 +483,6 @@ class Gateway:
         )
         if kind != "removed" and AGENT_COMMAND in session.capabilities:
             self.agents.tell()
-
-    def _tell_device(self, kind: str, device: Device) -> None:
-        self.changes.publish(
-            "devices",
-            kind,
-            lambda: self._device_info(device).model_dump(),
-            lambda principal: principal.account == device.account,
-        )
 
     def _note(self, session: NodeSession, what: str) -> None:
         name, remote = clean_text(session.display_name, 128), clean_text(session.transport.remote, 128)
@@ -673,88 +497,3 @@ class Gateway:
                 detail={"remote": session.transport.remote},
             )
         )
-
-    # -- another process wrote to the store --
-
-    def _read_again(self, connection: sa.Connection) -> None:
-        devices = _load_devices(connection)
-        self._loop.call_soon_threadsafe(self._take_over, devices)
-
-    def _take_over(self, devices: list[Device]) -> None:
-        """Follow what another process did to the devices: a token revoked there is dead here at once."""
-        current = {device.device_id: device for device in devices}
-        for old in self.devices:
-            new = current.pop(old.device_id, None)
-            if new is None or new.digest != old.digest:
-                self._drop_device(old)
-                if new is not None:
-                    self.devices.put(new)
-                    self._tell_device("added", new)
-                continue
-            if new.trigger_count > old.trigger_count:
-                old.trigger_count, old.last_triggered_at = new.trigger_count, new.last_triggered_at
-                self._tell_device("changed", old)
-            if any(getattr(new, name) != getattr(old, name) for name in _FOLLOWED):
-                newly_paused = new.status == "paused" != old.status
-                for name in _FOLLOWED:
-                    setattr(old, name, getattr(new, name))
-                self._tell_device("changed", old)
-                if newly_paused:
-                    self._depart(old, "paused")
-                self._close_clients(old)
-                session = self.registry.by_id(old.device_id)
-                if session is not None:
-                    self._tell_node("changed", session)
-        for new in current.values():
-            self.devices.put(new)
-            self._tell_device("added", new)
-        self._expiry.look()
-
-
-def _load_devices(connection: sa.Connection) -> list[Device]:
-    import sqlalchemy as sa
-
-    from . import schema
-
-    return [Device(**row) for row in connection.execute(sa.select(schema.devices)).mappings()]
-
-
-def _same_installation(connection: sa.Connection, device: Device) -> list[dict[str, Any]]:
-    """Return the row of the node that claimed this identity within the account, if there is one."""
-    import sqlalchemy as sa
-
-    from . import schema
-
-    if not device.node_identity or device.scope != "node":
-        return []
-    table = schema.devices
-    query = sa.select(table).where(
-        table.c.scope == "node", table.c.node_identity == device.node_identity, table.c.account == device.account
-    )
-    return [dict(row) for row in connection.execute(query.limit(1)).mappings()]
-
-
-def _update_device(connection: sa.Connection, device: Device, changes: dict[str, Any]) -> None:
-    import sqlalchemy as sa
-
-    from . import schema
-
-    table = schema.devices
-    connection.execute(sa.update(table).where(table.c.device_id == device.device_id).values(**changes))
-
-
-def _replace_device(
-    connection: sa.Connection, device: Device, rows: list[dict[str, Any]], only_if_same: bool = False
-) -> None:
-    """Put rows in the place of a device; ``only_if_same``: unless its id has got yet another token meanwhile."""
-    import sqlalchemy as sa
-
-    from . import schema
-
-    table = schema.devices
-    out = sa.delete(table).where(table.c.device_id == device.device_id)
-    if only_if_same:
-        out = out.where(table.c.digest == device.digest)
-    if connection.execute(out).rowcount or not only_if_same:
-        for row in rows:
-            connection.execute(sa.insert(table).values(**row))

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, BinaryIO
 
 from ..protocol.errors import SuzentError
 from ..protocol.files import clean_file_name, safe_media_type
@@ -27,7 +27,7 @@ from .principals import Authority, Principal
 from .tokens import token_digest
 
 if TYPE_CHECKING:
-    from .devices import Device
+    from .devices import Departure, Device
 
 _ID_BYTES = 24
 _TOKEN_BYTES = 32
@@ -177,7 +177,7 @@ class PeerFiles:
         """End an offer; downloads under way go on."""
         self._offers.pop(offer.file_id, None)
 
-    def departed(self, device: Device, how: Literal["revoked", "paused"]) -> None:
+    def departed(self, device: Device, how: Departure) -> None:
         """End every offer to the holder of a grant that was revoked; a paused one finds them when it is resumed."""
         if how == "revoked":
             self._drop(lambda offer: offer.device_id == device.device_id)

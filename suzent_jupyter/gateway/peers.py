@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from ..protocol.peers import PeerMode
 from .audit import Audit, Row
 from .clock import now_text
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from .store import Store
-
-PeerMode = Literal["trigger", "paused", "off"]
 
 
 @dataclass(frozen=True, slots=True)

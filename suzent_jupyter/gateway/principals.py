@@ -6,6 +6,8 @@ import enum
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from ..protocol.device import AGENT_COMMAND
+
 
 class Authority(enum.IntEnum):
     """What a credential may reach, least first."""
@@ -36,8 +38,10 @@ class Grant:
     unattended_tools: bool = False
 
     def allows(self, command: str) -> bool:
-        """Tell whether a device's command is covered."""
-        return self.devices and (not self.commands or any(fnmatchcase(command, pattern) for pattern in self.commands))
+        """Tell whether a device's command is covered; what runs a device's agent is for those who may drive agents."""
+        if not self.devices or (command == AGENT_COMMAND and not self.agent):
+            return False
+        return not self.commands or any(fnmatchcase(command, pattern) for pattern in self.commands)
 
 
 @dataclass(frozen=True, slots=True)

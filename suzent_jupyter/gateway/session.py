@@ -161,10 +161,18 @@ class NodeSession:
         if self.features is not None and "cancel" in self.features:
             self.send_frame(CancelMessage(request_id=call.request_id, reason=reason).encode())
 
+    def open_calls(self) -> list[Call]:
+        """Return the calls that are under way or waiting."""
+        return [*self.calls.values(), *self._waiting]
+
+    def calls_of(self, credential_id: str) -> list[Call]:
+        """Return the calls, under way or waiting, that were made with a token."""
+        return [call for call in self.open_calls() if call.principal.credential_id == credential_id]
+
     def end(self) -> list[Call]:
         """Mark the session as gone and return the calls that were under way or waiting."""
         self.alive = False
-        calls = [*self.calls.values(), *self._waiting]
+        calls = self.open_calls()
         self.calls.clear()
         self._waiting.clear()
         self._waiting_bytes = 0

@@ -22,6 +22,7 @@ from ..protocol.function_agent import FunctionAgent
 from . import wire
 from .errors import KernelError, Unreachable, from_body
 from .locate import START_ONE
+from .plain import shell
 
 if TYPE_CHECKING:
     from .channel import Channel
@@ -129,8 +130,7 @@ class AgentDecorator:
             self.stop(name)
 
     def _gateway(self) -> Gateway:
-        ipython = sys.modules.get("IPython")
-        magics = getattr(ipython.get_ipython(), "suzent_magics", None) if ipython is not None else None
+        magics = getattr(shell(), "suzent_magics", None)
         if magics is not None:
             found: Gateway = magics.gateway()
             return found
@@ -327,10 +327,10 @@ class Agents:
         await load_events()
         from ..protocol.events import write_event
 
-        head = b'{"type":"agent.event","turn_id":%s,"event":' % wire.encode(turn_id)
         async with aclosing(made.run(turn)) as events:  # type: ignore[type-var]
             async for event in events:
-                self._channel.send(b"%s%s}" % (head, write_event(event)))
+                frame = {"type": "agent.event", "turn_id": turn_id, "event": wire.Raw(write_event(event))}
+                self._channel.send(wire.encode(frame))
                 while self._channel.unsent > _UNSENT:  # noqa: ASYNC110 - another thread empties it
                     await asyncio.sleep(0.002)
 

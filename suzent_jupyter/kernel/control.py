@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from .plain import one_line
-from .show import html_block
-from .values import quote
+from .show import code_bundle, code_text
+from .values import quote, typed_code
 
 if TYPE_CHECKING:
     from .peering import Peering
@@ -83,8 +82,7 @@ class ControlRequest:
         match self.status:
             case "pending":
                 if self.code:
-                    # What a stranger calls a code must not become part of a command that people copy.
-                    typed = self.code if self.code.isascii() and self.code.isalnum() else "CODE"
+                    typed = typed_code(self.code)
                     how = f"%suzent approve {typed}  or  jupyter suzent control approve {typed}."
                 else:
                     how = "in Suzent under Settings → Devices, or with whatever that gateway offers."
@@ -103,22 +101,13 @@ class ControlRequest:
         return f"{there} answered: {self.status}.", "", ["%suzent peers shows how it stands."]
 
     def __repr__(self) -> str:
-        sentence, code, more = self._says()
-        spaced = ["", f"    {' '.join(code)}    ({code})", ""] if code else []
-        return "\n".join([sentence, *spaced, *more])
+        return code_text(*self._says())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Record:
-        sentence, code, more = self._says()
-        large = (
-            '<p style="font:600 2em/1.4 monospace;letter-spacing:.2em;user-select:all">' + escape(code) + "</p>"
-            if code
-            else ""
-        )
-        html = f"<p>{escape(sentence)}</p>{large}<p>{'<br>'.join(escape(line) for line in more)}</p>"
-        return {"text/plain": repr(self), "text/html": html_block(html)}
+        return code_bundle(*self._says())
 
 
 def looks_like_address(text: str) -> bool:
-    """Tell an address or link from the name of a peer."""
+    """Tell an address or link from the name of a peer, which may be one that the peer itself chose."""
     host, _, port = text.rpartition(":")
-    return "://" in text or (bool(host) and port.isdigit()) or text.replace(".", "").isdigit()
+    return "://" in text or (bool(host) and port.isdigit()) or ("." in text and " " not in text.strip())

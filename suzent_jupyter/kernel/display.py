@@ -111,13 +111,13 @@ class Status:
             more = f" and {len(self.grants) - 4} more" if len(self.grants) > 4 else ""
             lines.append(f"Waiting for control of this gateway: {names}{more}.")
         if self.peers:
-            names = ", ".join(one_line(item.get("name"), 64) for item in self.peers[:8])
+            names = ", ".join(_peer(item) for item in self.peers[:8])
             more = f" and {len(self.peers) - 8} more" if len(self.peers) > 8 else ""
             lines.append(f"Peers: {names}{more}.")
         return lines
 
     def _next(self) -> tuple[str, str]:
-        from .values import quote
+        from .values import quote, typed_code
 
         if not self.enabled:
             return "%suzent config nodes_enabled true", "nodes are switched off; this lets them in again"
@@ -128,12 +128,19 @@ class Status:
         if self.grants:
             name = one_line(self.grants[0].get("controller_name"), 64) or "the other gateway"
             code = one_line(self.grants[0].get("code"), 16)
-            typed = code if code.isascii() and code.isalnum() else "CODE"
-            return f"%suzent approve {typed}", f"gives {name} control of this gateway; %suzent grants says more"
+            return (
+                f"%suzent approve {typed_code(code)}",
+                f"gives {name} control of this gateway; %suzent grants says more",
+            )
         if self.nodes:
             name = quote(one_line(self.nodes[0].get("display_name"), 64))
             return f"%suzent describe {name}", "shows what it can do"
         driven = [item for item in self.peers if item.get("mode") == "trigger" and item.get("base_url")]
+        revoked = [item for item in driven if item.get("outbound_status") == "revoked"]
+        driven = [item for item in driven if item.get("outbound_status") not in ("revoked", "offline")]
+        if revoked and not driven:
+            name = quote(one_line(revoked[0].get("name"), 64))
+            return f"%suzent control {name}", "asks it for control again"
         if driven:
             name = quote(one_line(driven[0].get("name"), 64))
             return f"%suzent trigger {name} How are you?", "gives its agent a prompt"
@@ -150,6 +157,16 @@ class Status:
             "text/plain": repr(self),
             "text/html": html_block(f"<p>{lines}</p><p>Next: <code>{escape(command)}</code> ({escape(why)})</p>"),
         }
+
+
+def _peer(item: dict[str, Any]) -> str:
+    """Return a peer's name, and what keeps it from being driven, if anything does."""
+    name, status, mode = one_line(item.get("name"), 64), item.get("outbound_status"), item.get("mode")
+    if not item.get("base_url"):
+        return name
+    if mode == "paused" or (mode == "off" and status != "none"):
+        return f"{name} ({mode})"
+    return f"{name} ({status})" if status in ("revoked", "offline") else name
 
 
 def _value(value: Any) -> str:

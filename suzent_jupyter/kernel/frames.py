@@ -88,7 +88,6 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
     },
     "peers": {
         "peer": "string",
-        "base_url": "string",
         "mode": ["trigger", "paused", "off"],
         "status": ["ready", "revoked", "offline", "none"],
         "inbound": ["active", "paused", "expired", "none"],
@@ -97,6 +96,7 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
         "expires": _TIME,
         "covers": ["both", "agent", "devices"],
         "reverse": "bool",
+        "base_url": "string",
         "identity": "string",
         "added_at": _TIME,
         "checked_at": _TIME,
@@ -308,10 +308,10 @@ def connections(items: list[Record]) -> pd.DataFrame:
 def peers(items: list[Record]) -> pd.DataFrame:
     """Gateways this one controls or is controlled by, indexed by name; both directions side by side.
 
-    We drive it: ``base_url``, ``mode`` (``trigger``, ``paused`` or ``off``) and its live ``status``. It drives us:
+    We drive it: ``mode`` (``trigger``, ``paused`` or ``off``) and its live ``status``. It drives us:
     ``inbound`` (``active``, ``paused``, ``expired`` or ``none``), ``uses`` (missing where it may not), ``last_used``
-    and ``expires`` (UTC), what that ``covers``; ``reverse``: whether we gave it that control in return. ``identity`` is
-    the first part of its own lasting id.
+    and ``expires`` (UTC), what that ``covers``; ``reverse``: whether we gave it that control in return. ``base_url``
+    is where it is reached, ``identity`` the first part of its own lasting id.
     """
     return build(
         "peers",

@@ -14,13 +14,13 @@ from . import wire
 from .errors import (
     InvalidParams,
     KernelError,
-    NodeAmbiguous,
     NodeNotFound,
     NoGateway,
     Unauthorized,
     Unreachable,
     UsageError,
 )
+from .finding import one_of
 from .granting import approval, granted
 from .locate import Locator, Secret
 from .mirror import Mirror
@@ -365,17 +365,26 @@ class Gateway(Peering):
         if terms != approval():
             if trouble is not None:
                 raise trouble
-            raise UsageError(
+            unknown: KernelError = UsageError(
                 f"No request for control waits under code '{one_line(code, 40)}', and a device has no such terms.",
                 hint="`%suzent grants` shows the requests that wait.",
             )
-        return self._decide(code, "approve", trouble)
+            if any(item.get("pairing_code") == code.strip().upper() for item in self.records("pending")):
+                raise unknown
+            return self._decide_unlisted(code, "approve", unknown, terms)
+        try:
+            return self._decide(code, "approve", trouble)
+        except KernelError as error:
+            return self._decide_unlisted(code, "approve", error, terms)
 
     def deny(self, code: str) -> Record:
         """Turn away what waits under this code."""
         grant, trouble = self._waiting_grant(code)
         if grant is None:
-            return self._decide(code, "deny", trouble)
+            try:
+                return self._decide(code, "deny", trouble)
+            except KernelError as error:
+                return self._decide_unlisted(code, "deny", error)
         answer: Record = self._rest.post(f"/nodes/grants/{segment(str(grant['request_id']))}/deny")
         who = one_line(grant.get("controller_name"), 64) or "the request"
         return {**answer, "message": f"Denied: {who} gets no control of this gateway."}
@@ -439,6 +448,17 @@ class Gateway(Peering):
             if trouble is not None and trouble.status >= 500 and error.code == "code_unknown":
                 raise trouble from None
             raise
+        return answer
+
+    def _decide_unlisted(self, code: str, action: str, unknown: KernelError, terms: Record | None = None) -> Record:
+        """Decide a request for control that is in no list: it is over, which is said, or belongs to nobody yet."""
+        exact = code.strip().upper()
+        if unknown.code not in ("code_unknown", "usage") or not exact.isalnum():
+            raise unknown
+        try:
+            answer: Record = self._rest.post(f"/nodes/grants/{segment(exact)}/{action}", terms)
+        except KernelError as error:
+            raise (error if error.code in ("request_expired", "request_decided") else unknown) from None
         return answer
 
     def _status(self, device: str, status: str) -> Record:
@@ -517,24 +537,13 @@ def find(items: list[Record], name: str, key: str, what: str, hint: str) -> Reco
     NodeNotFound, NodeAmbiguous
         None, or several: those are listed by id.
     """
-    wanted = name.strip()
-    exact = [item for item in items if item.get(key) == wanted]
-    named = [item for item in items if str(item.get("display_name", "")).casefold() == wanted.casefold()]
-    prefixed = [item for item in items if wanted and str(item.get(key, "")).startswith(wanted)]
-    for found in (exact, named, prefixed):
-        if len(found) == 1:
-            return found[0]
-        if len(found) > 1:
-            ids = [str(item.get(key)) for item in found]
-            raise NodeAmbiguous(
-                f"{len(found)} {what}s are called '{one_line(wanted, 64)}': {', '.join(ids)}.",
-                hint="Use the id, or more of its first characters.",
-                details={"ids": ids},
-            )
+    found = one_of(items, name, key=key, what=what)
+    if found is not None:
+        return found
     raise NodeNotFound(
-        f"Node '{one_line(wanted, 64)}' not found among the connected nodes."
+        f"Node '{one_line(name, 64)}' not found among the connected nodes."
         if what == "node"
-        else f"There is no device or token '{one_line(wanted, 64)}'.",
+        else f"There is no device or token '{one_line(name, 64)}'.",
         code="node_not_found" if what == "node" else "device_unknown",
         hint=hint,
     )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ERRORS
 from . import wire
-from .errors import KernelError, NodeAmbiguous, NodeNotFound, PeerUnknown, UsageError
+from .errors import KernelError, NodeNotFound, PeerUnknown, UsageError
+from .finding import one_of
 from .plain import one_line
 from .rest import READ_TIMEOUT, Rest, segment
 from .results import Result
@@ -75,7 +76,13 @@ class Peering:
         PeerUnknown, NodeAmbiguous
             None, or several.
         """
-        return find_peer(self._rest.get("/nodes/peers").get("peers") or [], name)
+        found = _known(self._peers(), name)
+        if found is None:
+            raise PeerUnknown(f"There is no peer '{one_line(name, 64)}'.", hint=ERRORS["peer_unknown"].hint)
+        return found
+
+    def _peers(self) -> list[Record]:
+        return self._rest.get("/nodes/peers").get("peers") or []
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the JSON of one of the gateway's routes, such as ``/nodes/peers``."""
@@ -97,7 +104,7 @@ class Peering:
 
         body: Record = {"base_url": address.strip()}
         if not looks_like_address(address):
-            known = _known(self._rest.get("/nodes/peers").get("peers") or [], address)
+            known = _known(self._peers(), address)
             if known is not None and known.get("base_url"):
                 body["base_url"], name = known["base_url"], name or one_line(known.get("name"), 64)
         if name is not None:
@@ -214,7 +221,7 @@ class Peering:
     ) -> Result:
         """Call a peer's device, since none of ours is called ``name``: ``PEER`` or ``PEER/NODE``."""
         try:
-            peers = self._rest.get("/nodes/peers").get("peers") or []
+            peers = self._peers()
         except KernelError:
             raise missing from None
         peer, node = _known(peers, name), None
@@ -258,35 +265,5 @@ class Peering:
         )  # fmt: skip
 
 
-def find_peer(items: list[Record], name: str) -> Record:
-    """Return the one peer that ``name`` means.
-
-    Raises
-    ------
-    PeerUnknown, NodeAmbiguous
-        None, or several: those are listed by id.
-    """
-    found = _known(items, name)
-    if found is None:
-        raise PeerUnknown(f"There is no peer '{one_line(name, 64)}'.", hint=ERRORS["peer_unknown"].hint)
-    return found
-
-
-def _known(items: list[Record], name: str) -> Record | None:
-    wanted = name.strip()
-    for found in (
-        [item for item in items if item.get("peer_id") == wanted],
-        [item for item in items if str(item.get("name", "")).casefold() == wanted.casefold()],
-        [item for item in items if wanted and str(item.get("base_url", "")).rstrip("/") == wanted.rstrip("/")],
-        [item for item in items if wanted and str(item.get("peer_id", "")).startswith(wanted)],
-    ):
-        if len(found) == 1:
-            return found[0]
-        if len(found) > 1:
-            ids = [str(item.get("peer_id")) for item in found]
-            raise NodeAmbiguous(
-                f"{len(found)} peers are called '{one_line(wanted, 64)}': {', '.join(ids)}.",
-                hint="Use the id, or more of its first characters.",
-                details={"ids": ids},
-            )
-    return None
+def _known(peers: list[Record], name: str) -> Record | None:
+    return one_of(peers, name, key="peer_id", label="name", what="peer")

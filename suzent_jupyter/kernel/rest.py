@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from .errors import ConnectionLost, ContentError, KernelError, Unauthorized, Unreachable, from_body
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import httpx
 
     from ..node.pin import Trust
+
+T = TypeVar("T")
 
 CONNECT_TIMEOUT = 5.0  # s
 READ_TIMEOUT = 30.0  # s; most routes take no longer than their database write
@@ -52,23 +54,16 @@ class Rest:
         body: Any = None,
         timeout: float = READ_TIMEOUT,
     ) -> Any:
-        """Send one request.
-
-        A refused token or a dead server makes us look for the gateway once more, since it may have been restarted.
+        """Send one request and return its JSON.
 
         Raises
         ------
-        Unauthorized, Unreachable, ConnectionLost, KernelError
+        KernelError
             By what went wrong; refusals of the gateway carry its ``code``.
         """
-        target = self._locator.target
-        try:
-            return self._send(target, method, path, query, body, timeout)
-        except (Unauthorized, Unreachable) as error:
-            moved = self._locator.again(target)
-            if moved is None:
-                raise error from None
-        return self._send(moved, method, path, query, body, timeout)
+        return self._anywhere(
+            lambda target: _read(target, self._send(target, method, path, query=query, body=body, timeout=timeout))
+        )
 
     @contextmanager
     def stream(
@@ -83,7 +78,11 @@ class Rest:
         """
         import httpx
 
-        answer = self._open(method, path, body, headers)
+        answer = self._anywhere(
+            lambda target: self._send(
+                target, method, path, body=body, headers=headers, timeout=STREAM_TIMEOUT, stream=True
+            )
+        )
         try:
             yield answer
         except httpx.HTTPError as error:
@@ -134,19 +133,30 @@ class Rest:
                 )
             return client
 
-    def _open(self, method: str, path: str, body: Any, headers: dict[str, str] | None) -> httpx.Response:
+    def _anywhere(self, call: Callable[[Target], T]) -> T:
+        """Call the gateway where it is; a refused token or a dead server makes us look for it once more."""
         target = self._locator.target
         try:
-            return self._open_at(target, method, path, body, headers)
+            return call(target)
         except (Unauthorized, Unreachable) as error:
-            moved = self._locator.again(target)
+            moved = self._locator.again(target)  # it may have been restarted
             if moved is None:
                 raise error from None
-        return self._open_at(moved, method, path, body, headers)
+        return call(moved)
 
-    def _open_at(
-        self, target: Target, method: str, path: str, body: Any, headers: dict[str, str] | None
+    def _send(
+        self,
+        target: Target,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, Any] | None = None,
+        body: Any = None,
+        headers: dict[str, str] | None = None,
+        timeout: float,
+        stream: bool = False,
     ) -> httpx.Response:
+        """Send one request and return its answer, which is a success; of a streamed one the body is still to come."""
         import httpx
 
         trust = self._locator.trust(target)
@@ -154,42 +164,15 @@ class Rest:
         request = client.build_request(
             method,
             target.url + path,
+            params=query or None,
             json=body,
             headers={**target.headers, **(headers or {})},
-            timeout=httpx.Timeout(STREAM_TIMEOUT, connect=CONNECT_TIMEOUT),
+            timeout=httpx.Timeout(timeout, connect=CONNECT_TIMEOUT),
         )
         try:
-            answer = client.send(request, stream=True)
+            answer = client.send(request, stream=stream)
             if not answer.is_success:
                 answer.read()
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise unreachable(target, error) from None
-        except httpx.HTTPError:
-            raise ConnectionLost(
-                "The connection to the gateway broke before it answered: whether it did anything is unknown.",
-                hint="Look before you repeat it.",
-            ) from None
-        if trust is not None:
-            trust.proved()
-        if not answer.is_success:
-            _read(target, answer)
-        return answer
-
-    def _send(
-        self, target: Target, method: str, path: str, query: dict[str, Any] | None, body: Any, timeout: float
-    ) -> Any:
-        import httpx
-
-        trust = self._locator.trust(target)
-        try:
-            answer = self._client(target, trust).request(
-                method,
-                target.url + path,
-                params=query or None,
-                json=body,
-                headers=target.headers,
-                timeout=httpx.Timeout(timeout, connect=CONNECT_TIMEOUT),
-            )
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise unreachable(target, error) from None
         except httpx.HTTPError as error:
@@ -201,7 +184,9 @@ class Rest:
             ) from None
         if trust is not None:
             trust.proved()
-        return _read(target, answer)
+        if not answer.is_success:
+            _read(target, answer)
+        return answer
 
 
 def _read(target: Target, answer: httpx.Response) -> Any:

@@ -94,6 +94,23 @@ def html_block(html: str) -> str:
     return f'<div class="tex2jax_ignore mathjax_ignore">{html}</div>'
 
 
+def code_text(sentence: str, code: str, more: list[str]) -> str:
+    """Return a sentence, a code in large (``""`` for none) and what to do, as lines of text."""
+    spaced = ["", f"    {' '.join(code)}    ({code})", ""] if code else []
+    return "\n".join([sentence, *spaced, *more])
+
+
+def code_bundle(sentence: str, code: str, more: list[str]) -> Bundle:
+    """Return the same for a cell."""
+    large = (
+        '<p style="font:600 2em/1.4 monospace;letter-spacing:.2em;user-select:all">' + escape(code) + "</p>"
+        if code
+        else ""
+    )
+    html = f"<p>{escape(sentence)}</p>{large}<p>{'<br>'.join(escape(line) for line in more)}</p>"
+    return {"text/plain": code_text(sentence, code, more), "text/html": html_block(html)}
+
+
 def html_table(rows: list[dict[str, Any]], columns: list[str]) -> str:
     """Return a small HTML table of cleaned, escaped text."""
     head = "".join(f'<th style="text-align:left">{escape(column)}</th>' for column in columns)

@@ -12,13 +12,14 @@ from typing import Any, TypeVar, overload
 
 from pydantic import ValidationError
 
-from ..protocol.agents import Turn
+from ..protocol.agents import Turn, load_events
 from ..protocol.device import AGENT_COMMAND
 from ..protocol.errors import SuzentError
+from ..protocol.files import OCTETS
 from ..protocol.function_agent import FunctionAgent
 from ..protocol.text import clean_text
 from .capability import Capability, registry
-from .progress import current_call
+from .progress import Reporter, current_call
 from .results import ResultError
 from .signature import ParameterError, read_binary
 
@@ -96,9 +97,7 @@ def agent_capability(function: Callable[..., Any], name: str | None = None) -> C
     return Capability.of(run, AGENT_COMMAND, runner.description or _DESCRIPTION)
 
 
-async def _answer(runner: FunctionAgent, turn: Turn, call: Any) -> str:
-    from ..protocol.agents import load_events
-
+async def _answer(runner: FunctionAgent, turn: Turn, call: Reporter | None) -> str:
     await load_events()
     from ..protocol.events import write_event
 
@@ -135,5 +134,5 @@ def _stored(file: Any, number: int, folder: str) -> dict[str, Any]:
     name = clean_text(file.get("name"), 128) or "file"
     path = Path(folder) / f"{number}{Path(name).suffix if Path(name).suffix.isascii() else ''}"  # no name of theirs
     path.write_bytes(data)
-    media_type = clean_text(file.get("media_type"), 128) or "application/octet-stream"
+    media_type = clean_text(file.get("media_type"), 128) or OCTETS
     return {"name": name, "media_type": media_type, "size": len(data), "path": path}

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from websockets.exceptions import ConnectionClosed
 
 from ..protocol.text import clean_text
-from ..protocol.wire import encode
+from ..protocol.wire import Raw, encode
 from .capability import Capability
 from .progress import CallCancelled, Progress, current_call
 from .results import ResultError, encode_result, is_small, to_wire
@@ -82,9 +82,9 @@ class Call:
             return
         if len(event) + 256 > self._frame_limit:
             raise ResultError(f"An event of {len(event):,} bytes is more than this gateway takes in one frame.")
-        head = encode({"type": "agent.event", "request_id": self.request_id, "seq": self._events_sent})
+        frame = {"type": "agent.event", "request_id": self.request_id, "seq": self._events_sent, "event": Raw(event)}
         self._events_sent += 1
-        await self._send(b'%s,"event":%s}' % (head[:-1], event))
+        await self._send(encode(frame))
 
     def _start_pump(self) -> None:
         self._pump_task = self._loop.create_task(self._pump(self._interval or 0.0))

@@ -127,6 +127,17 @@ async def target_of(url: str, allowed_hosts: Iterable[str]) -> Target:
     raise _refused(url, f"its name leads to {addresses[0] if addresses else 'nothing'}")
 
 
+def leads_inside(url: str, sender: str) -> bool:
+    """Tell whether a URL names what only the machine that calls it reaches, and not its sender; nothing is resolved."""
+    try:
+        host = normal_host(urlsplit(url).hostname or "")
+    except ValueError:
+        return True
+    if _address(host) is None:
+        return host == "localhost" or host.endswith(".localhost")
+    return _is_inner(host) and host not in _known([sender])
+
+
 def _check(url: str, allowed_hosts: Iterable[str]) -> tuple[str, str]:
     """Return the URL's one spelling, and the host to connect to."""
     if not isinstance(url, str) or not 0 < len(url) <= _LONGEST:

@@ -310,10 +310,15 @@ def _check_head(url: str, response: httpx.Response) -> None:
         raise SuzentError("bad_peer_answer", f"{place(url)} packs its answer, which was not asked for.")
 
 
+def announced_size(response: httpx.Response) -> int | None:
+    """Return the bytes an answer says it has; None where it does not say."""
+    said = response.headers.get("content-length", "")
+    return int(said[:20]) if said.isascii() and said.isdigit() else None  # cut, it is still too much for anybody
+
+
 async def _read(url: str, response: httpx.Response, most: int) -> bytes:
-    announced = response.headers.get("content-length", "")
     size, pieces = 0, []
-    if announced.isascii() and announced.isdigit() and (len(announced) > 15 or int(announced) > most):
+    if (announced_size(response) or 0) > most:
         raise _too_long(url, most)
     async for piece in response.aiter_raw():
         size += len(piece)

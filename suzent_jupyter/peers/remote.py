@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -39,7 +39,7 @@ class Decision:
     """How a control request stands there; ``token`` comes once."""
 
     status: Literal["pending", "approved", "denied", "expired"]
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     node_identity: str = ""
 
 

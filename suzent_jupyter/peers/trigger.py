@@ -12,10 +12,10 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import SuzentError
-from ..protocol.limits import KIB, Limits
-from ..protocol.sse import Event, EventReader
+from ..protocol.limits import Limits
+from ..protocol.sse import ENDS, SILENT_BEATS, Event, EventReader
 from ..protocol.text import clean_lines, clean_text
-from .answers import object_of, refusal
+from .answers import REFUSAL_BYTES, object_of, refusal, refusal_of, without_not_found
 from .http import PeerHttp
 
 if TYPE_CHECKING:
@@ -24,15 +24,11 @@ if TYPE_CHECKING:
 _INBOUND = "/channels/suzent/inbound"
 _STOP = "/channels/suzent/stop"
 _STOP_NAMED = "/chat/stop"
-_SILENT_BEATS = 4  # heartbeats that may be lost before the other side counts as gone
 _HEARD_OUT = 30.0  # s after a turn's end in which the other side may finish its stream
-_REFUSAL_BYTES = 64 * KIB
 _MESSAGE_CHARS = 500
 _ID = re.compile(r"[\x21-\x7e]{1,128}")
 _CODE = re.compile(r"[a-z][a-z_]{0,63}")
-_NOT_FOUND = re.compile(r"not\s+found", re.IGNORECASE)
 _TEXT = ("TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_CHUNK", "TEXT_MESSAGE_END")
-_ENDS = ("RUN_FINISHED", "RUN_ERROR")
 _GOES_ON = "its turn may go on over there"
 
 
@@ -45,6 +41,7 @@ async def trigger_events(
     *,
     name: str,
     last_event_id: str = "",
+    hang_up: HangUp | None = None,
 ) -> AsyncGenerator[Event]:
     """Send a prompt and yield the events of its turn as they come, up to RUN_FINISHED or the other side's RUN_ERROR.
 
@@ -66,11 +63,14 @@ async def trigger_events(
         How people call the peer.
     last_event_id : str
         The last event the caller has, to read a turn on rather than begin one.
+    hang_up : HangUp, optional
+        Ends the reading before the turn is over.
 
     Raises
     ------
     SuzentError
-        ``peer_revoked``, ``peer_refused``, ``peer_unreachable`` or ``bad_peer_answer``, also between two events.
+        ``peer_revoked``, ``peer_refused``, ``peer_unreachable`` or ``bad_peer_answer``, also between two events; and
+        whatever ``hang_up`` is given.
     """
     wait = limits.peer_timeout + (limits.transfer_ttl if prompt.get("attachments") else 0.0)
     headers = {"Accept": "text/event-stream"}
@@ -82,7 +82,8 @@ async def trigger_events(
     async with contextlib.AsyncExitStack() as stack:
         response = await stack.enter_async_context(opened)
         await _check(response, url, name, limits)
-        pieces = await stack.enter_async_context(contextlib.aclosing(_pieces(response, name, limits, reader)))
+        pieces = _pieces(response, name, limits, reader, hang_up or HangUp())
+        await stack.enter_async_context(contextlib.aclosing(pieces))
         try:
             async for piece in pieces:
                 for event in reader.feed(piece):
@@ -110,6 +111,26 @@ async def _hear_out(stack: contextlib.AsyncExitStack, pieces: AsyncGenerator[byt
                     pass
 
 
+class HangUp:
+    """Ends the reading of a turn from outside, also while nothing comes."""
+
+    def __init__(self) -> None:
+        self.waiting: asyncio.Timeout | None = None
+        self._error: SuzentError | None = None
+
+    def __call__(self, error: SuzentError) -> None:
+        """Have the reader raise ``error`` instead of the next event."""
+        self._error = error
+        if self.waiting is not None:
+            with contextlib.suppress(RuntimeError):  # it waits no longer, and looks before it does again
+                self.waiting.reschedule(0.0)
+
+    def check(self) -> None:
+        """Raise what ended the reading, if anything did."""
+        if self._error is not None:
+            raise self._error
+
+
 class _Turn:
     """What was seen of a turn, and how it may end."""
 
@@ -128,12 +149,14 @@ class _Turn:
         self._last = kind
         if kind == "RUN_STARTED":
             self._ids = {name: clean_text(data.get(name), 128) for name in self._ids}
-        self.over = kind in _ENDS
+        self.over = kind in ENDS
         if kind == "RUN_ERROR":
             code = data.get("code")
             known = code if isinstance(code, str) and _CODE.fullmatch(code) else "agent_failed"
             said = _said(data.get("message")) or "It failed, and did not say why."
             data = {**data, "message": said, "code": known}
+            if "hint" in data:
+                data["hint"] = _said(data["hint"])
         return Event(event.id if _ID.fullmatch(event.id) else "", data)
 
     def end(self, *, said_done: bool, framed: bool) -> Event:
@@ -152,39 +175,28 @@ class _Turn:
 
 async def _check(response: httpx.Response, url: str, name: str, limits: Limits) -> None:
     """Raise for whatever is not the beginning of a stream of events."""
-    status = response.status_code
-    if status != 200:
-        raise refusal(url, status, await _refusal(response, limits), name)
+    if response.status_code != 200:
+        raise await refusal_of(response, url, name, limits)
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "text/event-stream":
         shown = clean_text(kind, 64) or "something"
         raise SuzentError("bad_peer_answer", f"{name} answered with {shown} instead of a stream of events.")
 
 
-async def _refusal(response: httpx.Response, limits: Limits) -> bytes:
-    """Return the body of a refusal; nothing where it is too long or does not end."""
-    content = b""
-    try:
-        async with asyncio.timeout(limits.peer_timeout):
-            async for piece in response.aiter_raw():
-                content += piece
-                if len(content) > _REFUSAL_BYTES:
-                    return b""
-    except TimeoutError:
-        return b""
-    return content
-
-
-async def _pieces(response: httpx.Response, name: str, limits: Limits, reader: EventReader) -> AsyncGenerator[bytes]:
+async def _pieces(
+    response: httpx.Response, name: str, limits: Limits, reader: EventReader, hang_up: HangUp
+) -> AsyncGenerator[bytes]:
     import httpx
 
     size = 0
     pieces = response.aiter_raw()
     try:
         while True:
+            hang_up.check()
             # Suzent's servers have no heartbeat: a tool that takes minutes is minutes of silence.
-            silence = limits.heartbeat * _SILENT_BEATS if reader.beats else limits.run_ttl
+            silence = limits.heartbeat * SILENT_BEATS if reader.beats else limits.run_ttl
             async with asyncio.timeout(silence) as deadline:
+                hang_up.waiting = deadline
                 piece = await anext(pieces, None)
             if piece is None:
                 return
@@ -197,6 +209,7 @@ async def _pieces(response: httpx.Response, name: str, limits: Limits, reader: E
     except TimeoutError:
         if not deadline.expired():
             raise
+        hang_up.check()
         message = f"{name} has been silent for {silence:g} s; {_GOES_ON}."
         raise SuzentError("peer_unreachable", message) from None
     except (httpx.TransportError, httpx.StreamError):
@@ -212,8 +225,8 @@ def _is_framed(response: httpx.Response) -> bool:
 
 
 def _said(text: Any) -> str:
-    """Return what the other side says as a line of ours; "not found" would have Suzent's CLI look for a peer."""
-    return _NOT_FOUND.sub("missing", clean_text(clean_lines(text) if isinstance(text, str) else "", _MESSAGE_CHARS))
+    """Return what the other side says as a line of ours."""
+    return without_not_found(clean_text(clean_lines(text) if isinstance(text, str) else "", _MESSAGE_CHARS))
 
 
 async def stop_turn(
@@ -240,7 +253,7 @@ async def stop_turn(
         whole = chat_id if chat_id.startswith("suzent:") else f"{usual}:{chat_id}"
         path, body = _STOP_NAMED, {"chat_id": whole}
     url = base_url.rstrip("/") + path
-    answer = await http.request("POST", url, token=token, json=body, max_bytes=_REFUSAL_BYTES)
+    answer = await http.request("POST", url, token=token, json=body, max_bytes=REFUSAL_BYTES)
     if answer.status == 409 or (answer.status == 404 and b'"no_active_stream"' in answer.content):
         raise SuzentError("nothing_running", f"No turn of ours runs on {name}.")
     if answer.status >= 400:

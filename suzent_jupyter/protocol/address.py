@@ -25,7 +25,8 @@ def in_url(host: str) -> str:
 def http_base(address: Any) -> str:
     """Return the http(s) URL below which a gateway's routes are, from what somebody gave; ``""`` where it is none.
 
-    Without user name, query and fragment; ``ws`` and ``wss`` and the path of the devices' socket are taken as well.
+    Without user name, query, fragment and a port that the scheme means anyway; ``ws`` and ``wss`` and the path of the
+    devices' socket are taken as well.
 
     Examples
     --------
@@ -46,7 +47,8 @@ def http_base(address: Any) -> str:
     if scheme is None or not host or port == 0:
         return ""
     path = parts.path.rstrip("/").removesuffix(NODE_PATH).rstrip("/")
-    return f"{scheme}://{in_url(host)}{'' if port is None else f':{port}'}{path}"
+    shown = "" if port in (None, SCHEME_PORTS[scheme]) else f":{port}"
+    return f"{scheme}://{in_url(host)}{shown}{path}"
 
 
 def is_loopback_host(host: str) -> bool:

@@ -5,6 +5,8 @@ The one list for everybody who decides whether a turn, or a caller, may use them
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from fnmatch import fnmatchcase
 
 #: Patterns of commands, in lower case.
@@ -23,7 +25,42 @@ ASKING = (
 )  # fmt: skip
 
 
+#: Words that say the same wherever they stand in a name: ``front.camera.snap``, ``take_photo``, ``runShell``.
+_WORDS = frozenset(
+    (
+        "camera", "webcam", "photo", "photos", "selfie", "microphone", "mic", "screen", "screenshot", "screencast",
+        "gps", "location", "geolocation", "clipboard", "contacts", "sms", "keyboard", "keystroke", "keystrokes",
+        "shell", "bash", "zsh", "powershell", "pwsh", "cmd", "terminal", "exec", "execute", "eval", "subprocess",
+        "sudo", "applescript", "osascript",
+    )
+)  # fmt: skip
+#: Pairs of words that say it together.
+_PAIRS = (
+    (
+        frozenset(("file", "files", "fs", "folder", "folders", "directory", "disk")),
+        frozenset(
+            (
+                "write", "append", "create", "save", "put", "edit", "overwrite", "copy", "move", "rename", "delete",
+                "remove", "erase", "trash", "upload",
+            )
+        ),
+    ),
+    (
+        frozenset(("audio", "sound", "voice", "speech", "video")),
+        frozenset(("record", "recording", "listen", "capture", "stream")),
+    ),
+    (frozenset(("system", "code", "script", "command", "python", "process")), frozenset(("run", "kill", "spawn"))),
+    (frozenset(("agent",)), frozenset(("run",))),  # whose own tools nobody asks about here
+)  # fmt: skip
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NO_WORD = re.compile(r"[\W_]+")
+
+
 def would_ask(command: str) -> bool:
-    """Tell whether a device's command is one that somebody would be asked about, whatever its capitals."""
-    name = command.strip().casefold()
-    return any(fnmatchcase(name, pattern) for pattern in ASKING)
+    """Tell whether a device's command is one that somebody would be asked about, however its name is written."""
+    text = unicodedata.normalize("NFKC", command).strip()
+    name = text.casefold()
+    if any(fnmatchcase(name, pattern) for pattern in ASKING):
+        return True
+    words = frozenset(_NO_WORD.split(_CAMEL.sub(" ", text).casefold()))
+    return bool(words & _WORDS) or any(words & one and words & other for one, other in _PAIRS)

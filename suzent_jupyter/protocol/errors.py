@@ -49,7 +49,7 @@ ERRORS: dict[str, ErrorSpec] = {
     "deadline": ErrorSpec(504, True, "Give the call more time with `--timeout`, up to 600 s."),
     "cancelled": ErrorSpec(499, False, "The caller cancelled the call."),
     # pairing and devices
-    "code_unknown": ErrorSpec(404, False, "`%suzent pending` shows the codes that wait."),
+    "code_unknown": ErrorSpec(404, False, "`%suzent pending` and `%suzent grants` show the codes that wait."),
     "code_expired": ErrorSpec(410, False, "Let the device connect again for a new code."),
     "code_denied": ErrorSpec(409, False, "It was denied; let the device connect again for a new code."),
     "code_used": ErrorSpec(409, False, "It was approved already; `%suzent devices` shows it."),

@@ -23,7 +23,8 @@ from ag_ui.core import (
 from pydantic import TypeAdapter, ValidationError
 
 from .errors import SuzentError
-from .text import clean_text, whole_text
+from .text import clean_text, whole_text, whole_texts
+from .wire import encode
 
 _EVENT: TypeAdapter[Any] = TypeAdapter(Event)
 _TYPES = frozenset(kind.value for kind in EventType)
@@ -59,15 +60,19 @@ def read_event(value: Any) -> BaseEvent | None:
 
 
 def write_event(event: BaseEvent) -> bytes:
-    """Return an event as JSON.
+    """Return an event as JSON, with halves of surrogate pairs made whole (:func:`.text.whole_text`).
 
     Raises
     ------
     SuzentError
         ``agent_failed`` when it holds what JSON can't.
     """
+    without_none = event.type != "CUSTOM"  # a field without a value is left out, but a CUSTOM event's may be null
     try:
-        return event.model_dump_json(by_alias=True, exclude_none=True).encode()
+        try:
+            return event.model_dump_json(by_alias=True, exclude_none=without_none).encode()
+        except ValueError:  # half a surrogate pair, or worse
+            return encode(whole_texts(event.model_dump(mode="json", by_alias=True, exclude_none=without_none)))
     except (ValueError, TypeError, RecursionError) as error:
         why = clean_text(str(error), 200)
         raise SuzentError("agent_failed", f"An event of the agent has no JSON form: {why}.") from None

@@ -20,11 +20,9 @@ _OTHERS = frozenset(
 _HEADER_CHARS = 4096
 _EXTENDED = re.compile(r"filename\*\s*=\s*UTF-8'[^']*'([^;\s]+)", re.IGNORECASE)
 _PLAIN = re.compile(r'filename\s*=\s*(?:"([^"]*)"|([^;\s]+))', re.IGNORECASE)
-_SIGNATURES = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-)
 
+#: What photos are taken for, and how each begins.
+PHOTO_TYPES = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
 #: What is only to be kept, never to be shown.
 OCTETS = "application/octet-stream"
 
@@ -57,7 +55,7 @@ def safe_media_type(value: Any) -> str:
 
 def photo_type(head: bytes) -> str | None:
     """Return the media type of a photo by its first bytes; None for what is no PNG or JPEG."""
-    return next((kind for signature, kind in _SIGNATURES if head.startswith(signature)), None)
+    return next((kind for kind, signature in PHOTO_TYPES.items() if head.startswith(signature)), None)
 
 
 def attachment_header(name: str) -> str:

@@ -19,6 +19,8 @@ from .text import clean_text
 if TYPE_CHECKING:
     from ag_ui.core import BaseEvent
 
+    from .events import Shaper
+
 log = logging.getLogger("suzent_jupyter.agent")
 
 _AHEAD = 16  # items a function in a thread may be ahead of who reads them
@@ -93,9 +95,9 @@ class FunctionAgent:
         for event in shaper.end():
             yield event
 
-    def _shaped(self, shaper: Any, item: Any) -> list[BaseEvent]:
+    def _shaped(self, shaper: Shaper, item: Any) -> list[BaseEvent]:
         try:
-            return shaper.take(item)  # type: ignore[no-any-return]
+            return shaper.take(item)
         except SuzentError:
             raise
         except Exception as error:  # of an object's own __str__

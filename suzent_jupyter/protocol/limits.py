@@ -109,13 +109,16 @@ class Limits:
     peer_status_ttl: float = _limit(15.0, "s", "how long a peer's live status is taken for true")
     peer_answer_bytes: int = _limit(32 * MIB, "bytes", "an answer of a peer, such as a call's result")
     peer_line_bytes: int = _limit(1 * MIB, "bytes", "one event of a peer's stream; a longer one ends it")
+    offered_peers: int = _limit(64, "count", "peers of an account, up to which others may add themselves by an offer")
     callback_timeout: float = _limit(5.0, "s", "in which an address that somebody gave must answer")
 
     # Turns
     run_ttl: float = _limit(600.0, "s", "how long a turn may take")
     run_kept: float = _limit(300.0, "s", "how long a finished turn can be read again from any event on")
     run_bytes: int = _limit(16 * MIB, "bytes", "events of one turn; a longer answer ends it")
-    runs_in_flight: int = _limit(64, "count", "turns at once; further ones get 429")
+    runs_in_flight: int = _limit(128, "count", "turns at once; further ones get 429")
+    runs_per_peer: int = _limit(16, "count", "of them by one peer; all peers together get three quarters")
+    streams_per_peer: int = _limit(64, "count", "answers in pieces to one grant at once: turns that are read, files")
     heartbeat: float = _limit(15.0, "s", "silence after which a stream gets a comment: proxies drop silent ones")
     prompt_chars: int = _limit(200_000, "chars", "a prompt")
     inbox_chars: int = _limit(20_000, "chars", "a message to the inbox")
@@ -142,6 +145,11 @@ class Limits:
     attachment_bytes: int = _limit(50 * MIB, "bytes", "these files together")
 
     # Keeping
+    peer_conversations: int = _limit(100, "count", "conversations of one peer that are kept; the oldest go first")
+    peer_messages_bytes: int = _limit(
+        64 * MIB, "bytes", "messages of one peer's conversations that are kept, about; the oldest go first"
+    )
+    inbox_known: int = _limit(1000, "count", "finished messages of one peer that are known when sent again")
     audit_rows: int = _limit(100_000, "count", "audit entries kept; the oldest go first")
     store_poll: float = _limit(1.0, "s", "how often changes by another process are looked for")
     request_id_bytes: int = _limit(128, "bytes", "ids and idempotency keys chosen by callers")

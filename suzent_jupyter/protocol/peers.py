@@ -10,12 +10,15 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Field
 
 from .capabilities import CapabilitySchema
-from .rest import Body
+from .rest import Body, Covers
 from .text import clean_text
 
 _PATTERN_CHARS = 128
 _PATTERNS = 64
 _TEN_YEARS = 10 * 365.25 * 24 * 3600
+
+#: Whether a peer is driven, not for now, or not at all.
+PeerMode = Literal["trigger", "paused", "off"]
 
 
 class GrantRequest(Body):
@@ -103,7 +106,7 @@ class GrantApproval(Body):
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
     expires_in: float | None = Field(None, gt=0, le=_TEN_YEARS, allow_inf_nan=False, strict=True)
-    covers: Literal["both", "agent", "devices"] = "both"
+    covers: Covers = "both"
     commands: list[Pattern] = Field(default_factory=list, max_length=_PATTERNS)
     unattended_tools: bool = Field(False, strict=True)
 
@@ -152,7 +155,7 @@ class PeerInfo(Body):
     peer_id: str
     name: str
     base_url: str
-    mode: Literal["trigger", "paused", "off"] = "trigger"
+    mode: PeerMode = "trigger"
     node_identity: str = ""
     reverse_enabled: bool = False
     added_at: str = ""
@@ -164,7 +167,7 @@ class PeerInfo(Body):
     inbound_count: int = 0
     inbound_last: str = ""
     inbound_expires_at: str = ""
-    inbound_covers: Literal["both", "agent", "devices"] | None = None
+    inbound_covers: Covers | None = None
 
 
 class PeerListResponse(Body):
@@ -200,7 +203,7 @@ class PeerInvokeRequest(Body):
 class PeerModeRequest(Body):
     """``POST /nodes/peers/{id}/mode``."""
 
-    mode: Literal["trigger", "paused", "off"]
+    mode: PeerMode
 
 
 class PeerModeResponse(Body):

@@ -110,6 +110,10 @@ class PendingListResponse(Body):
     count: int
 
 
+#: What a control grant covers.
+Covers = Literal["both", "agent", "devices"]
+
+
 class ApprovedDeviceInfo(Body):
     """A token we issued. ``scope`` is its authority, ``sharing`` who may see the node.
 
@@ -132,7 +136,7 @@ class ApprovedDeviceInfo(Body):
     connected: bool = False
     sharing: Literal["account", "enterprise"] = "account"
     capabilities: list[str] = Field(default_factory=list)
-    covers: Literal["both", "agent", "devices"] | None = None
+    covers: Covers | None = None
     commands: list[str] = Field(default_factory=list)
     unattended_tools: bool = False
     expires_at: str = ""

@@ -13,12 +13,15 @@ from typing import Any
 
 from .errors import SuzentError
 from .limits import MIB
-from .text import clean_text
+from .text import clean_text, whole_texts
 from .wire import decode, encode_ascii, is_shallow
 
+#: The events that end a turn.
+ENDS = ("RUN_FINISHED", "RUN_ERROR")
+#: Heartbeats that may be lost before the other side counts as gone.
+SILENT_BEATS = 4
 #: Anything else that Unicode calls a line end is text.
 _LINE_END = re.compile(rb"\r\n|\n|\r")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _ID_CHARS = 128
 _DEPTH = 100
 _MISSING = object()
@@ -42,8 +45,13 @@ class Event:
 
 def event_bytes(data: Any, event_id: str = "") -> bytes:
     """Return an event as it is written: one ``data:`` line of ASCII, a blank line, and its id before both."""
-    line = b"data: " + encode_ascii(data) + b"\n\n"
-    return b"id: " + event_id.encode("ascii") + b"\n" + line if event_id else line
+    return framed(encode_ascii(data), event_id)
+
+
+def framed(data: bytes, event_id: str = "") -> bytes:
+    """Return the same of an event that is ASCII-escaped JSON already."""
+    name = b"id: %s\n" % event_id.encode("ascii") if event_id else b""
+    return b"%sdata: %s\n\n" % (name, data)
 
 
 def run_error(code: str, message: str) -> dict[str, Any]:
@@ -205,20 +213,10 @@ def _parse(text: bytes) -> Any:
         pass
     try:
         value = json.loads(text.decode("utf-8", "replace"), parse_constant=lambda _: None, parse_int=_whole)
-        return _whole_text(value)
+        return whole_texts(value)
     except (ValueError, RecursionError):
         return _MISSING
 
 
 def _whole(digits: str) -> int | float:
     return int(digits) if len(digits) < 19 else float(digits)
-
-
-def _whole_text(value: Any) -> Any:
-    if isinstance(value, str):
-        return _SURROGATE.sub("\ufffd", value)
-    if isinstance(value, list):
-        return [_whole_text(item) for item in value]
-    if isinstance(value, dict):
-        return {_whole_text(name): _whole_text(item) for name, item in value.items()}
-    return value

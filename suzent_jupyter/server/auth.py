@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import hmac
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
@@ -30,7 +31,7 @@ def is_forwarding(name: str) -> bool:
     return name in _FORWARDING or name.startswith("X-Forwarded-")
 
 
-def has_forwarding_headers(headers: HTTPHeaders) -> bool:
+def has_forwarding_headers(headers: Mapping[str, str]) -> bool:
     """Tell whether a proxy stands between: then the peer address says nothing about the sender."""
     return any(name in _FORWARDING or name.startswith("X-Forwarded-") for name in headers)
 
@@ -77,6 +78,18 @@ def is_loopback(address: str) -> bool:
     return bool((mapped or parsed).is_loopback)
 
 
+def presented(headers: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
+    """Give what a request carries in the place of a token, of whatever form, and whether it is a Basic password."""
+    scheme, _, value = headers.get("Authorization", "").strip().partition(" ")
+    scheme = scheme.casefold()
+    if scheme in ("bearer", "token"):
+        yield value.strip(), False
+    yield headers.get("X-Suzent-Token", "").strip(), False
+    if scheme == "basic":
+        with contextlib.suppress(binascii.Error, UnicodeDecodeError):
+            yield base64.b64decode(value.strip(), validate=True).decode().partition(":")[2], True
+
+
 def find_token(headers: HTTPHeaders) -> str | None:
     """Return the Suzent token a request carries, from ``Authorization: Bearer``, ``X-Suzent-Token`` or Basic.
 
@@ -85,22 +98,11 @@ def find_token(headers: HTTPHeaders) -> str | None:
     SuzentError
         ``unauthorized`` for Basic from a browser: a page must never hold a token this way.
     """
-    scheme, _, value = headers.get("Authorization", "").strip().partition(" ")
-    value = value.strip()
-    if scheme.casefold() in ("bearer", "token") and value.startswith(TOKEN_PREFIX):
-        return value
-    direct = headers.get("X-Suzent-Token", "").strip()
-    if direct.startswith(TOKEN_PREFIX):
-        return direct
-    if scheme.casefold() == "basic":
-        try:
-            password = base64.b64decode(value, validate=True).decode().partition(":")[2]
-        except (binascii.Error, UnicodeDecodeError):
-            return None
-        if password.startswith(TOKEN_PREFIX):
-            if has_browser_headers(headers):
+    for token, is_password in presented(headers):
+        if token.startswith(TOKEN_PREFIX):
+            if is_password and has_browser_headers(headers):
                 raise SuzentError("unauthorized", "Basic authentication is not taken from web pages.")
-            return password
+            return token
     return None
 
 

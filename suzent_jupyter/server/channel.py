@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..gateway.answering.namespaces import conversation_of, own_conversation
-from ..gateway.answering.runs import Prompt
+from ..gateway.answering.run import Prompt
 from ..gateway.granting.coverage import require_agent
 from ..protocol.chat import (
     ChatRequest,
@@ -23,11 +24,12 @@ from ..protocol.chat import (
     StopResponse,
 )
 from ..protocol.errors import SuzentError
+from ..protocol.sse import event_bytes, framed, run_error
 from .request import Answer, Request
 from .stream import Stream
 
 if TYPE_CHECKING:
-    from ..gateway.answering.runs import Run
+    from ..gateway.answering.run import Run
 
 _EVENT_ID = re.compile(r"([A-Za-z0-9_-]{1,64}):(\d{1,9})")
 _TOGETHER_BYTES = 32 * 1024  # a write costs more than an event
@@ -50,14 +52,12 @@ async def inbound(request: Request) -> Stream:
     return await _turn(request, "content", body.content, body.chat_id, body.attachments)
 
 
-async def chat_stop(request: Request) -> StopResponse:
-    """Stop a turn."""
-    return await _stop(request, request.model(ChatStopRequest).chat_id)
-
-
-async def channel_stop(request: Request) -> StopResponse:
-    """Stop a peer's own turn."""
-    return await _stop(request, request.model(ChatStopRequest).chat_id)
+async def stop(request: Request) -> StopResponse:
+    """Stop the turn of a conversation; a peer's own where it names none."""
+    require_agent(request.principal)
+    conversation_id = conversation_of(request.principal, request.model(ChatStopRequest).chat_id, fresh=False)
+    await request.gateway.runs.stop_turn(request.principal, conversation_id)
+    return StopResponse(agent_id=conversation_id)
 
 
 async def inbox(request: Request) -> Answer:
@@ -121,7 +121,7 @@ async def _turn(
     request: Request, name: str, text: str, chat_id: str | None, attachments: list[InboundAttachment]
 ) -> Stream:
     gateway, principal = request.gateway, request.principal
-    text = _prompt(request, name, text)
+    text = read_prompt(request, name, text)
     conversation_id = conversation_of(principal, chat_id)
     gateway.runs.check(principal, conversation_id)
     prompt = Prompt(text=text)
@@ -135,20 +135,14 @@ async def _turn(
     return _stream(request, run, 0)
 
 
-def _prompt(request: Request, name: str, text: str) -> str:
+def read_prompt(request: Request, name: str, text: str) -> str:
+    """Return a prompt without blanks around it; ``invalid_request`` for one that is empty or too long."""
     text, most = text.strip(), int(request.gateway.limits.prompt_chars)
     if not text:
         raise SuzentError("invalid_request", f"`{name}` must not be empty.")
     if len(text) > most:
         raise SuzentError("invalid_request", f"`{name}` may have {most:,} characters at most, not {len(text):,}.")
     return text
-
-
-async def _stop(request: Request, chat_id: str | None) -> StopResponse:
-    require_agent(request.principal)
-    conversation_id = conversation_of(request.principal, chat_id, fresh=False)
-    await request.gateway.runs.stop_turn(request.principal, conversation_id)
-    return StopResponse(agent_id=conversation_id)
 
 
 def _shown(index: int, message: MessageInfo) -> SessionMessage:
@@ -183,16 +177,28 @@ def _resumed(request: Request) -> Stream | None:
 
 
 def _stream(request: Request, run: Run, seen: int) -> Stream:
-    return Stream(_pieces(run, seen), heartbeat=request.gateway.limits.heartbeat)
+    valid = partial(request.gateway.still_speaks, request.principal)
+    # It says by itself why it ends.
+    return Stream(_pieces(run, seen, valid), heartbeat=request.gateway.limits.heartbeat, valid=lambda: True)
 
 
-async def _pieces(run: Run, seen: int) -> AsyncIterator[bytes]:
-    """Each event is written at once and by itself; a reader that lags gets what waits for it together."""
-    prefix = b"id: %s:" % run.run_id.encode()
-    while await run.more(seen):
+async def _pieces(run: Run, seen: int, valid: Callable[[], bool]) -> AsyncIterator[bytes]:
+    """Each event is written at once and by itself; a reader that lags gets what waits for it together.
+
+    Once the reader's token no longer speaks for anyone, it is told that and nothing else.
+    """
+    while await run.more(seen, valid):
+        if not valid():
+            break
         parts, size = [], 0
         while seen < len(run.events) and size < _TOGETHER_BYTES:
-            parts.append(b"%s%d\ndata: %s\n\n" % (prefix, seen, run.events[seen]))
+            parts.append(framed(run.events[seen], f"{run.run_id}:{seen}"))
             size += len(parts[-1])
             seen += 1
         yield b"".join(parts)
+    if not valid():
+        if run.closing and (end := await run.ended()) is not None and end.code == "revoked":  # this very token's turn
+            yield framed(run.events[-1], f"{run.run_id}:{len(run.events) - 1}")
+        else:
+            why = run_error("revoked", "This token was revoked or paused.")
+            yield event_bytes(why, f"{run.run_id}:{max(seen - 1, 0)}")

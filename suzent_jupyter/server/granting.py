@@ -7,6 +7,7 @@ import time
 from ..gateway.clients import submit_call
 from ..gateway.exposed import expose_files
 from ..gateway.granting.coverage import provider_of
+from ..protocol.address import http_base
 from ..protocol.errors import SuzentError
 from ..protocol.peers import (
     GrantApproval,
@@ -28,7 +29,13 @@ async def grant_request(request: Request) -> GrantRequestResponse:
     if has_browser_headers(request.headers):
         # No gateway is a web page; a page could have every visitor's gateway ask the operator something.
         raise SuzentError("forbidden", "Control is asked for by gateways, not by web pages.")
-    return request.gateway.grants.ask(request.json_object(), request.remote, limited=not is_loopback(request.remote))
+    from ..peers.callback import leads_inside
+
+    body, near = request.json_object(), is_loopback(request.remote)
+    if not near and leads_inside(http_base(body.get("controller_addr")), request.remote):
+        # Told later that its grant is revoked, it would have us call this machine.
+        body["controller_addr"] = ""
+    return request.gateway.grants.ask(body, request.remote, limited=not near)
 
 
 async def grant_status(request: Request) -> GrantStatusResponse:

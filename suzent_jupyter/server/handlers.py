@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
@@ -154,17 +155,27 @@ class RouteHandler(Caller):
         if isinstance(answer, Page):
             self.send_page(answer)
         elif isinstance(answer, Stream):
-            self._streaming = asyncio.ensure_future(send_stream(self, answer))
-            try:
-                await self._streaming
-            except asyncio.CancelledError:
-                if not self._gone:
-                    raise
+            await self._send_stream(answer)
         elif isinstance(answer, Answer):
             self.set_status(answer.status)
             self.send_json(answer.body)
         else:
             self.send_json(answer)
+
+    async def _send_stream(self, answer: Stream) -> None:
+        principal = self.principal
+        holder = answer.holder or (principal.credential_id if principal.authority < Authority.FULL else "")
+        with self.service.streams.held(holder) as may:
+            if not may:
+                await answer.close()
+                raise SuzentError("too_many_requests", "So many answers are being sent to this grant already.")
+            valid = partial(self.service.gateway.still_speaks, principal)
+            self._streaming = asyncio.ensure_future(send_stream(self, answer, valid))
+            try:
+                await self._streaming
+            except asyncio.CancelledError:
+                if not self._gone:
+                    raise
 
     async def principal_of(self, token: str) -> Principal:
         """Return whom a token stands for."""

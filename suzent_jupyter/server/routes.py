@@ -47,6 +47,8 @@ class Route:
         Whether the body may be as large as an invoke's.
     page : bool
         Whether the answer is a page for people, which is served only under names of this machine's own.
+    media, status : str, int
+        What a good answer is, for the OpenAPI document.
     """
 
     method: Literal["GET", "POST", "DELETE", "WS"]
@@ -58,6 +60,8 @@ class Route:
     answer: type[BaseModel] | None = None
     large: bool = False
     page: bool = False
+    media: str = "application/json"
+    status: int = 200
 
     @property
     def pattern(self) -> str:
@@ -66,6 +70,7 @@ class Route:
         return "".join(f"(?P<{part}>[^/]+)" if index % 2 else re.escape(part) for index, part in enumerate(parts))
 
 
+_EVENTS, _FILE = "text/event-stream", "application/octet-stream"
 _NONE, _AGENT, _FULL = Authority.NONE, Authority.AGENT, Authority.FULL
 
 # Fixed segments stand before {node}: a node named `pending` is reached by its id.
@@ -111,25 +116,28 @@ ROUTES: tuple[Route, ...] = (
           None, peers.PeerCapabilitiesResponse),
     Route("POST", "/nodes/peers/{id}/invoke", peer_routes.invoke_peer, _FULL, "execute",
           peers.PeerInvokeRequest, rest.InvokeResponse, large=True),
-    Route("POST", "/nodes/peers/{id}/trigger", transfer.trigger, _FULL, "execute", peers.TriggerRequest),
+    Route("POST", "/nodes/peers/{id}/trigger", transfer.trigger, _FULL, "execute",
+          peers.TriggerRequest, media=_EVENTS),
     Route("POST", "/nodes/peers/{id}/stop", transfer.stop_peer, _FULL, "execute", None, chat.StopResponse),
     Route("POST", "/nodes/peers/{id}/mode", peer_routes.set_mode, _FULL, "write",
           peers.PeerModeRequest, peers.PeerModeResponse),
     Route("POST", "/nodes/peers/{id}/reverse", peer_routes.set_reverse, _FULL, "write",
           peers.PeerReverseRequest, peers.PeerReverseResponse),
     Route("POST", "/nodes/peers/{id}/remove", peer_routes.remove_peer, _FULL, "write", None, peers.DoneResponse),
-    Route("GET", "/nodes/peers/{id}/files/{file}", transfer.proxy_file, _FULL, "read"),
+    Route("GET", "/nodes/peers/{id}/files/{file}", transfer.proxy_file, _FULL, "read", media=_FILE),
     Route("POST", "/nodes/peer-offer", peer_routes.peer_offer, _AGENT, "write", peers.PeerOffer, peers.DoneResponse),
     Route("POST", "/nodes/peer-invoke", granting.peer_invoke, _AGENT, "execute",
           peers.PeerInvokeRequest, rest.InvokeResponse, large=True),
-    Route("GET", "/nodes/peer-files/{file}", transfer.serve_file, _NONE, "read"),
+    Route("GET", "/nodes/peer-files/{file}", transfer.serve_file, _NONE, "read", media=_FILE),
     Route("GET", "/nodes/{node}", endpoints.get_node, _FULL, "read", None, rest.NodeInfo),
-    Route("POST", "/chat", channel.chat, _AGENT, "execute", chat.ChatRequest),
-    Route("POST", "/chat/stop", channel.chat_stop, _AGENT, "execute", chat.ChatStopRequest, chat.StopResponse),
-    Route("POST", "/channels/suzent/inbound", channel.inbound, _AGENT, "execute", chat.InboundRequest),
-    Route("POST", "/channels/suzent/inbox", channel.inbox, _AGENT, "execute", chat.InboxRequest, chat.InboxResponse),
+    Route("POST", "/chat", channel.chat, _AGENT, "execute", chat.ChatRequest, media=_EVENTS),
+    Route("POST", "/chat/stop", channel.stop, _AGENT, "execute", chat.ChatStopRequest, chat.StopResponse),
+    Route("POST", "/channels/suzent/inbound", channel.inbound, _AGENT, "execute",
+          chat.InboundRequest, media=_EVENTS),
+    Route("POST", "/channels/suzent/inbox", channel.inbox, _AGENT, "execute",
+          chat.InboxRequest, chat.InboxResponse, status=202),
     Route("GET", "/channels/suzent/session", channel.session, _AGENT, "read", None, chat.SessionResponse),
-    Route("POST", "/channels/suzent/stop", channel.channel_stop, _AGENT, "execute", None, chat.StopResponse),
+    Route("POST", "/channels/suzent/stop", channel.stop, _AGENT, "execute", None, chat.StopResponse),
     Route("GET", "/channels/suzent/whoami", granting.whoami, _AGENT, "read", None, peers.WhoamiResponse),
     Route("POST", "/channels/suzent/grant-changed", peer_routes.grant_changed, _NONE, "write",
           peers.GrantChanged, peers.GrantChangedResponse),

@@ -30,6 +30,7 @@ from .open_sockets import OpenSockets
 from .runtime import KernelEnvironment, RuntimeFile, remove_dead_files
 from .single.host_file import HostFacts, read_host_file
 from .single.lock import GatewayLock, NoLockError, this_machine
+from .stream import Streams
 
 if TYPE_CHECKING:
     from tornado.httputil import HTTPServerRequest
@@ -227,6 +228,7 @@ class GatewayService:
         self._config, self._modules = config, modules
         self._token = KernelToken(config.account, config.org)
         self.bad_tokens = BadTokens(config.limits)
+        self.streams = Streams(int(config.limits.streams_per_peer))
         self.host_names = HostNames(config.allowed_hosts)
         self._trust_loopback = config.trust_loopback == "auto" and not under_hub()
         if config.single:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 from support.gateways import ThreadedGateway
+from support.grants import grant
 from support.model_server import ModelServer
 from support.running import sync, until
-from support.turns import ask, echo, grant, kinds, register, text_of
+from support.turns import ask, echo, kinds, register, text_of
 
 
 @sync

@@ -321,7 +321,7 @@ async def test_a_grant_ends_by_itself(gateway: ThreadedGateway) -> None:
     async with gateway.http() as http:
         for state in ("paused", "active"):
             await http.post(f"/nodes/devices/{short}/status", json={"status": state})
-    await asyncio.to_thread(gateway.call, gateway.service.gateway._expiry.look)
+    await asyncio.to_thread(gateway.call, gateway.service.gateway.credentials._expiry.look)
     assert heard == [(short, "revoked"), (short, "paused")]
     async with holder(gateway, token) as http:
         assert error_of(await http.get("/nodes")) == (401, "unauthorized")
@@ -428,7 +428,7 @@ async def test_commands_that_are_not_covered_are_refused_and_not_shown(gateway: 
 
 @sync
 async def test_a_grant_for_devices_does_not_drive_the_agent(gateway: ThreadedGateway) -> None:
-    from suzent_jupyter.gateway.granting.grants import require_agent
+    from suzent_jupyter.gateway.granting.coverage import require_agent
     from suzent_jupyter.protocol.errors import SuzentError
 
     hub = gateway.service.gateway
@@ -524,7 +524,7 @@ async def test_another_process_narrows_a_grant(make_gateway: MakeGateway, tmp_pa
         from suzent_jupyter.gateway.clock import now_text
 
         changes = {"covers": "devices", "commands": ["camera.*"], "expires_at": now_text(2)}
-        await hub._change_device(device, changes, Row("ada", "user", "grant.change"))
+        await hub.credentials.change(device, changes, Row("ada", "user", "grant.change"))
 
     await asyncio.to_thread(one.run, narrow())
 

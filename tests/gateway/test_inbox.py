@@ -11,8 +11,9 @@ import pytest
 from ag_ui.core import BaseEvent
 from support.calls import error_of
 from support.gateways import ThreadedGateway
+from support.grants import grant
 from support.running import sync
-from support.turns import Gate, Reader, echo, grant, kinds, register, say
+from support.turns import Gate, Reader, echo, kinds, register, say
 
 from suzent_jupyter.protocol.agents import Turn
 

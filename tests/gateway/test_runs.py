@@ -23,8 +23,9 @@ from ag_ui.core import (
     ToolCallStartEvent,
 )
 from support.gateways import ThreadedGateway
+from support.grants import grant
 from support.running import sync, until
-from support.turns import Gate, Reader, Script, Scripted, ask, echo, grant, kinds, register, say, text_of
+from support.turns import Gate, Reader, Script, Scripted, ask, echo, kinds, register, say, text_of
 
 from suzent_jupyter.protocol.agents import Turn
 from suzent_jupyter.protocol.errors import SuzentError
@@ -268,7 +269,7 @@ async def test_the_newest_agent_of_the_account_answers(gateway: ThreadedGateway)
 
 @sync
 async def test_attachments_are_cleared_when_the_agent_is_done(gateway: ThreadedGateway) -> None:
-    from suzent_jupyter.gateway.answering.runs import Prompt
+    from suzent_jupyter.gateway.answering.run import Prompt
 
     hub = gateway.service.gateway
     principal = gateway.service.kernel_token._principal
@@ -312,7 +313,7 @@ async def test_finished_turns_take_only_so_much_memory(make_gateway: Callable[..
 @sync
 async def test_no_turn_starts_for_a_token_that_ended_meanwhile(gateway: ThreadedGateway) -> None:
     from suzent_jupyter.gateway.answering.namespaces import peer_principal
-    from suzent_jupyter.gateway.answering.runs import Prompt
+    from suzent_jupyter.gateway.answering.run import Prompt
 
     hub = gateway.service.gateway
     agent = register(gateway, echo)

@@ -254,9 +254,7 @@ def test_without_magics_the_gateway_is_found(gateway: ThreadedGateway, monkeypat
 def test_the_magics_gateway_is_used_and_followed(
     gateway: ThreadedGateway, make_gateway: Any, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import IPython
-
-    monkeypatch.setattr(IPython, "get_ipython", lambda: shell.ip)
+    monkeypatch.setattr("IPython.core.getipython.get_ipython", lambda: shell.ip)
     shell.run("import suzent_jupyter as sz\n@sz.agent\ndef answer(message): return 'from ' + message")
     assert answered(gateway) == "from hello"
     other = make_gateway()

@@ -230,3 +230,9 @@ def test_completion(played_shell: Shell, played: PlayedGateway) -> None:
     played.publish("grants", "removed", GRANT["request_id"])
     wait_for(lambda: "ABC234" not in texts("%suzent approve a"))
     assert len(played.requests) == before  # nothing was asked for
+
+
+def test_what_reads_like_an_address_is_asked_as_one(played_gw: Gateway, played: PlayedGateway) -> None:
+    played.add_peer("lab.example")  # a name that the peer itself may have chosen
+    played_gw.control("lab.example")
+    assert played.asked("/nodes/control") == [{"base_url": "lab.example"}]

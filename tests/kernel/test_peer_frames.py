@@ -9,6 +9,7 @@ import pytest
 from support.played_gateway import PlayedGateway
 
 from suzent_jupyter.kernel import Gateway, frames
+from suzent_jupyter.kernel.display import Status
 
 from .conftest import Shell
 
@@ -116,3 +117,19 @@ def test_python(played_gw: Gateway, played: PlayedGateway) -> None:
     assert played_gw.peer("lab")["base_url"] == "http://lab:25314"
     assert played_gw.peer("lab-01")["name"] == "Lab"
     assert played_gw.peer("http://lab:25314/")["name"] == "Lab"
+
+
+@pytest.mark.parametrize(
+    ("peer", "shown", "following"),
+    [
+        ({"outbound_status": "ready"}, "Lab PC", '%suzent trigger "Lab PC"'),
+        ({"outbound_status": "revoked"}, "Lab PC (revoked)", '%suzent control "Lab PC"'),
+        ({"outbound_status": "offline"}, "Lab PC (offline)", "jupyter suzent node host"),
+        ({"outbound_status": "ready", "mode": "paused"}, "Lab PC (paused)", "jupyter suzent node host"),
+        ({"outbound_status": "none", "mode": "off", "base_url": ""}, "Lab PC", "jupyter suzent node host"),
+    ],
+)
+def test_how_things_stand_names_what_keeps_a_peer_away(peer: dict[str, str], shown: str, following: str) -> None:
+    item = {"name": "Lab PC", "mode": "trigger", "base_url": "http://x:1", **peer}
+    first, last = repr(Status("http://h:1", [], [], peers=[item])).splitlines()[-2:]
+    assert first == f"Peers: {shown}." and last.startswith(f"Next: {following}")

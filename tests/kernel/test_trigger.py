@@ -22,6 +22,7 @@ from suzent_jupyter.kernel.turns.live import NotebookView
 from suzent_jupyter.kernel.turns.tool_list import tools_bundle
 from suzent_jupyter.kernel.values import split
 from suzent_jupyter.kernel.verbs.trigger import read_line
+from suzent_jupyter.protocol.errors import ERRORS
 
 from .conftest import PNG, Shell
 
@@ -172,6 +173,22 @@ def test_a_failed_turn_is_one_line_and_keeps_what_came(
     lines = capsys.readouterr().out.strip().splitlines()
     assert lines[0] == "So far" and len(lines) == 2
     assert lines[1].startswith("Lab: the lens cap is on really") and "Start the notebook or device" in lines[1]
+
+
+def test_what_to_do_is_said_once(played_shell: Shell, played: PlayedGateway) -> None:
+    hint = ERRORS["no_agent"].hint
+
+    async def no_agent(turn: TurnHandler, body: Record) -> None:
+        await turn.started()
+        await turn.event("RUN_ERROR", message=f"There is no agent. {hint}", code="no_agent")
+
+    played.add_peer("Lab", no_agent)
+    error = played_shell.fail("%suzent trigger Lab hi")
+    assert (
+        isinstance(error, TurnFailed)
+        and error.line.count("@sz.agent") == 1
+        and error.line.startswith("Lab: There is no agent.")
+    )
 
 
 def test_refusals_before_the_turn(played_gw: Gateway, played: PlayedGateway) -> None:

@@ -132,3 +132,35 @@ def test_terms_hold(shell: Shell, lab: ThreadedGateway, lab_gw: Gateway, make_ph
         assert isinstance(error, KernelError), line
     lines = [line for line in repr(shell.run("%suzent")).splitlines() if line.startswith("Peers:")]
     assert lines == ["Peers: Lab."]
+
+
+def test_a_request_that_is_over_says_how_it_ended(
+    shell: Shell, make_gateway: MakeGateway, gateway: ThreadedGateway
+) -> None:
+    lab = make_gateway(account="bob", limits={"grant_request_ttl": 1.0})
+    with Gateway(lab.url, lab.token) as lab_gw:
+        code = shell.run(f"request = %suzent control {lab.url}\nrequest").code
+        wait_for(lambda: lab_gw.grants.empty)
+        for terms in ({}, {"expires_in": 60.0}):
+            with pytest.raises(KernelError) as caught:
+                lab_gw.approve(code, **terms)
+            assert (caught.value.code, "`%suzent control" in caught.value.hint) == ("request_expired", True)
+        with pytest.raises(KernelError, match="has expired"):
+            lab_gw.deny(code)
+        with pytest.raises(KernelError, match="No device waits"):
+            lab_gw.approve("ZZZZZZ")
+    # With several accounts a request is in nobody's list, and belongs to whoever enters its code.
+    shared = make_gateway(account="bob")
+    shared.service.gateway.waiting_account = None
+    with Gateway(shared.url, shared.token) as other:
+        request = shell.run(f"request = %suzent control {shared.url}\nrequest")
+        assert other.grants.empty
+        other.approve(request.code, expires_in=60.0)
+        assert request.wait(20).status == "approved"
+        assert other.peers["expires"].notna().all()
+    denied = make_gateway(account="bob")
+    with Gateway(denied.url, denied.token) as other:
+        code = shell.run(f"request = %suzent control {denied.url}\nrequest").code
+        other.deny(code)
+        with pytest.raises(KernelError, match="was denied"):
+            other.approve(code)

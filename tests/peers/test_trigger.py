@@ -337,6 +337,14 @@ def test_a_peers_own_error_ends_the_turn_in_clean_words(
     assert events[-1].data == {"type": "RUN_ERROR", "message": message, "code": code}
 
 
+@sync
+async def test_a_peers_hint_is_cleaned(tmp_path: Path) -> None:
+    for hint, clean in (("\x1b]0;pwned\x07run\u202e \x1b[31mthis", "run this"), ({"a": 1}, "")):
+        play = saying(STREAM_HEAD, line(STARTED), line({"type": "RUN_ERROR", "message": "no", "hint": hint}))
+        events, _, _ = await asked(tmp_path, play)
+        assert events[-1].data["hint"] == clean
+
+
 STOPS = [
     (whole("200 OK", b'{"stopped":true,"agent_id":"suzent:1"}'), "suzent:1"),
     (whole("409 Conflict", b'{"error":"Peer agent is not active"}'), "nothing_running"),

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 from support.gateways import ThreadedGateway
-from support.given import grant
+from support.grants import grant
 from support.raw_server import CHUNKED_HEAD, RawServer, chunk, whole
 from support.running import sync
 
@@ -232,7 +232,7 @@ async def test_there_are_not_too_many(gateway: ThreadedGateway) -> None:
 @sync
 async def test_the_address_of_the_grant_counts_too_and_a_proxys_does_not(gateway: ThreadedGateway) -> None:
     async with peer(whole("200 OK", b"x")) as server:
-        device_id, _ = await grant(gateway, address="http://127.0.0.1:1")
+        device_id, _ = await grant(gateway, addr="http://127.0.0.1:1")
         proxied = {"X-Forwarded-For": "192.0.2.7"}
         await refusal(gateway, [item(server)], request(gateway, "127.0.0.1", **proxied))
         assert server.requests == []

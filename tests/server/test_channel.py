@@ -13,8 +13,9 @@ from ag_ui.core import BaseEvent, CustomEvent, TextMessageContentEvent
 from support.calls import error_of
 from support.client import BareClient
 from support.gateways import ThreadedGateway
+from support.grants import grant
 from support.running import sync, until
-from support.turns import Gate, Reader, ask, echo, grant, kinds, register, say, text_of
+from support.turns import Gate, Reader, ask, echo, kinds, register, say, text_of
 
 from suzent_jupyter.protocol.agents import Turn
 
@@ -322,11 +323,11 @@ async def test_a_grant_that_ends_takes_its_turns_along(gateway: ThreadedGateway,
 @sync
 async def test_a_new_grant_inherits_no_conversation(gateway: ThreadedGateway) -> None:
     agent = register(gateway, echo)
-    first, peer = await grant(gateway, node_identity="same")
+    first, peer = await grant(gateway, identity="same")
     async with gateway.http() as http:
         await ask(http, INBOUND, {"content": "secret"}, headers=peer)
         await http.post(f"/nodes/devices/{first}/revoke")
-        second, again = await grant(gateway, node_identity="same")
+        second, again = await grant(gateway, identity="same")
         assert second != first
         session = (await http.get("/channels/suzent/session", headers=again)).json()
         assert (session["messages"], session["message_count"]) == ([], 0)

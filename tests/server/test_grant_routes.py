@@ -326,6 +326,33 @@ async def test_a_peers_large_call_and_one_it_gives_up(gateway: ThreadedGateway) 
         await until(lambda: not hub.registry.by_id(device.node_id).calls)  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("action", ["revoke", "pause"])
+@sync
+async def test_calls_end_with_the_grant_they_were_made_with(gateway: ThreadedGateway, action: str) -> None:
+    device_id, token = await granted(gateway)
+    async with (
+        BareDevice(gateway.node_url, "Pi", [{"name": "camera.record"}], features=["cancel"]) as device,
+        holder(gateway, token) as http,
+        gateway.http() as operator,
+    ):
+        await gateway.pair(device)
+        own = asyncio.create_task(operator.post("/nodes/Pi/invoke", json={"command": "camera.record"}))
+        kept = await device.recv("invoke")
+        call = asyncio.create_task(http.post("/nodes/peer-invoke", json={"command": "camera.record"}))
+        frame = await device.recv("invoke")
+        if action == "revoke":
+            await operator.post(f"/nodes/devices/{device_id}/revoke")
+        else:
+            await operator.post(f"/nodes/devices/{device_id}/status", json={"status": "paused"})
+        assert error_of(await call) == (401, "unauthorized")
+        assert (await device.recv("cancel"))["request_id"] == frame["request_id"]
+        for each in (frame, kept):
+            await device.send({"type": "result", "request_id": each["request_id"], "success": True, "result": 1})
+        assert (await own).json()["result"] == 1
+        outcomes = [row["outcome"] for row in (await operator.get("/audit")).json()["entries"]]
+        assert "late" in outcomes and "unauthorized" in outcomes
+
+
 @sync
 async def test_who_a_token_is(gateway: ThreadedGateway) -> None:
     device_id, token = await granted(gateway)

@@ -10,11 +10,11 @@ import pytest
 from support.gateways import JupyterServer
 from support.running import sync
 from support.two import Make, ask, control, get, peers, post
-from suzent_jupyter.server.peering.peering.reached_at import OwnUrl, reached_at
 
 from suzent_jupyter.protocol.pairing_link import PairingLink
 from suzent_jupyter.server.addresses import Bound
-from suzent_jupyter.server.peering.peering import reached_at as module
+from suzent_jupyter.server.peering import reached_at as module
+from suzent_jupyter.server.peering.reached_at import OwnUrl, reached_at
 
 
 @sync

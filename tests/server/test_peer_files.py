@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.device import BareDevice
 from support.gateways import ThreadedGateway
-from support.given import grant
+from support.grants import granted
 from support.running import sync, until
 
 from suzent_jupyter.gateway.peer_files import FileOnDisk, PeerFile
@@ -63,8 +63,8 @@ async def snapped(gateway: ThreadedGateway, token: str, *files: Any) -> list[dic
 
 @sync
 async def test_a_photo_becomes_a_reference_for_its_grant_alone(gateway: ThreadedGateway, temp: Path) -> None:
-    device_id, token = await grant(gateway)
-    _, other = await grant(gateway, "Other")
+    device_id, token = await granted(gateway)
+    _, other = await granted(gateway, name="Other", addr="", identity="other")
 
     def take() -> str:
         (temp / "snap.png").write_bytes(PNG)
@@ -96,7 +96,7 @@ async def test_a_photo_becomes_a_reference_for_its_grant_alone(gateway: Threaded
 async def test_a_device_cannot_have_other_files_handed_out(
     gateway: ThreadedGateway, temp: Path, tmp_path: Path
 ) -> None:
-    _, token = await grant(gateway)
+    _, token = await granted(gateway)
     secret = tmp_path / "secret.png"
     secret.write_bytes(PNG)
     (temp / "link.png").symlink_to(secret)
@@ -117,7 +117,7 @@ async def test_a_device_cannot_have_other_files_handed_out(
 
 @sync
 async def test_a_device_on_another_machine_names_files_of_its_own(gateway: ThreadedGateway, temp: Path) -> None:
-    _, token = await grant(gateway)
+    _, token = await granted(gateway)
     photo = temp / "snap.png"
     photo.write_bytes(PNG)
     async with BareDevice(gateway.node_url, "Camera", [{"name": "camera.snap"}]) as device:

@@ -72,6 +72,32 @@ async def test_who_waits_asks_no_second_time(one: ThreadedGateway, other: Thread
 
 
 @sync
+async def test_a_request_that_was_forgotten_there_is_made_anew(make_gateway: Make) -> None:
+    one, other = make_gateway(), make_gateway()
+    port = other.service.port
+    asked = await post(one, "/nodes/control", {"base_url": other.url})
+    await asyncio.to_thread(other.stop)
+    away = await ask(one, "POST", "/nodes/control", json={"base_url": other.url})
+    assert (away.status_code, away.json()["code"]) == (502, "peer_unreachable")
+    again = await asyncio.to_thread(make_gateway, other.config.data_dir, listener_port=port)
+    anew = await post(one, "/nodes/control", {"base_url": other.url})
+    assert anew["status"] == "pending" and anew["request_id"] != asked["request_id"]
+    (waiting,) = (await get(again, "/nodes/grants"))["grants"]
+    assert waiting["code"] == anew["code"]
+
+
+@sync
+async def test_a_peer_that_was_removed_does_not_come_back(one: ThreadedGateway, other: ThreadedGateway) -> None:
+    link = await control(one, other)
+    asked = await post(one, "/nodes/control", {"base_url": "Lab"})
+    await post(one, f"/nodes/peers/{link.peer_id}/remove")
+    assert (await get(one, "/nodes/peers"))["requests"] == []
+    await post(other, f"/nodes/grants/{asked['request_id']}/approve")
+    status = await get(one, f"/nodes/control-status?request_id={asked['request_id']}")
+    assert status["status"] == "expired" and await peers(one) == []
+
+
+@sync
 async def test_it_is_stored_without_anybody_asking(one: ThreadedGateway, other: ThreadedGateway) -> None:
     asked = await post(one, "/nodes/control", {"base_url": other.url})
     await post(other, f"/nodes/grants/{asked['request_id']}/approve")
@@ -124,6 +150,7 @@ async def test_a_command_of_a_peers_device(one: ThreadedGateway, other: Threaded
         await post(one, f"/nodes/peers/{link.peer_id}/mode", {"mode": "off"})
         refused = await ask(one, "POST", "/nodes/peers/Lab/invoke", json={"command": "camera.snap"})
         assert (refused.status_code, refused.json()["code"]) == (409, "peer_off")
+        assert "`%suzent mode Lab trigger`" in refused.json()["hint"]
 
 
 @sync
@@ -131,7 +158,7 @@ async def test_a_command_nobody_there_has(one: ThreadedGateway, other: ThreadedG
     await control(one, other)
     answer = await ask(one, "POST", "/nodes/peers/Lab/invoke", json={"command": "stage.move"})
     assert answer.status_code >= 400 and "not found" not in answer.json()["error"]
-    assert answer.json()["error"].startswith("Lab says:")
+    assert answer.json()["error"].startswith("Lab says:") and "peer capabilities" in answer.json()["hint"]
 
 
 @sync

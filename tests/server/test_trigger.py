@@ -15,8 +15,7 @@ from ag_ui.core import BaseEvent
 from support.calls import error_of
 from support.device import BareDevice
 from support.gateways import ThreadedGateway
-from support.given import playing_suzent
-from support.raw_server import CHUNKED_HEAD, STREAM_HEAD, RawServer, chunk, whole
+from support.raw_server import CHUNKED_HEAD, STREAM_HEAD, RawServer, chunk, playing_suzent, whole
 from support.running import sync, until
 from support.turns import Gate, Reader, Scripted, echo, kinds, register, say, text_of
 from support.two import Link, control, get, peers, post
@@ -192,7 +191,7 @@ async def test_what_the_peer_refuses_is_the_end_of_the_stream(pair: Pair) -> Non
         await http.post(f"/nodes/devices/{link.device_id}/revoke")
     [error] = await answer_of(link.controller, link.peer_id)
     assert (error["type"], error["code"]) == ("RUN_ERROR", "peer_revoked")
-    assert "%suzent control" in error["hint"]
+    assert "`%suzent control Lab`" in error["hint"]
     assert (await peers(link.controller, refresh=False))[0]["outbound_status"] == "revoked"
 
 
@@ -206,6 +205,33 @@ async def test_a_turn_whose_grant_is_revoked_ends(pair: Pair) -> None:
         await there.post(f"/nodes/devices/{link.device_id}/revoke")
         last = (await reader.rest())[-1]
     assert (last["type"], last["code"]) == ("RUN_ERROR", "revoked")
+
+
+@sync
+async def test_a_turn_whose_peer_is_removed_here_ends(pair: Pair) -> None:
+    link = await pair()
+    gate = Gate(link.target)
+    register(link.target, gate)
+    async with link.controller.http() as http, asyncio.timeout(10):
+        asking = asyncio.create_task(answer_of(link.controller, link.peer_id))
+        await until(lambda: gate.running == 1)
+        await post(link.controller, f"/nodes/peers/{link.peer_id}/remove")
+        last = (await asking)[-1]
+        assert (last["type"], last["code"]) == ("RUN_ERROR", "revoked")
+        audit = (await http.get("/audit")).json()["entries"]
+    assert [row["outcome"] for row in audit if row["action"] == "peer.trigger"] == ["revoked"]
+    assert gate.running == 1  # it goes on over there, as without its reader
+
+
+@sync
+async def test_a_busy_peer_is_said_to_be_busy(make_gateway: Callable[..., ThreadedGateway]) -> None:
+    link = await control(make_gateway(), make_gateway(limits={"runs_in_flight": 1}))
+    gate = Gate(link.target)
+    register(link.target, gate)
+    async with link.controller.http() as http, prompted(link, http) as reader:
+        await reader.next("TEXT_MESSAGE_CONTENT")
+        [error] = await answer_of(link.controller, link.peer_id, chat_id="another")
+    assert error["code"] == "too_many_turns" and error["message"].startswith("Lab says:")
 
 
 # -- peers of other kinds --

@@ -19,9 +19,14 @@ def stranger(gateway: Addresses, **options: Any) -> httpx.AsyncClient:
     return gateway.http(headers={}, **options)
 
 
+def bearer(token: str) -> dict[str, str]:
+    """Return the headers of a token's holder."""
+    return {"Authorization": f"Bearer {token}"}
+
+
 def holder(gateway: Addresses, token: str) -> httpx.AsyncClient:
     """Return a client with a token; use as ``async with``."""
-    return gateway.http(headers={"Authorization": f"Bearer {token}"})
+    return gateway.http(headers=bearer(token))
 
 
 async def ask(gateway: Addresses, **body: Any) -> dict[str, Any]:
@@ -49,6 +54,14 @@ async def granted(gateway: Addresses, terms: dict[str, Any] | None = None, **bod
         answer = await http.post(f"/nodes/grants/{asked['request_id']}/approve", json=terms or {})
         assert answer.status_code == 200, answer.text
     return str(answer.json()["device_id"]), str((await status(gateway, asked["request_id"]))["token"])
+
+
+async def grant(
+    gateway: Addresses, name: str = "Lab", *, addr: str = "", identity: str = "", **terms: Any
+) -> tuple[str, dict[str, str]]:
+    """Make a grant of nobody in particular; return its id, and the headers of its holder."""
+    device_id, token = await granted(gateway, terms, name=name, addr=addr, identity=identity)
+    return device_id, bearer(token)
 
 
 async def device_of(gateway: Addresses, device_id: str) -> dict[str, Any] | None:

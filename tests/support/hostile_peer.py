@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
+
+from .raw_server import RawServer
 
 Reply = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -56,44 +57,12 @@ def endless(size: int) -> Reply:
     return reply
 
 
-class HostilePeer:
-    """Use as ``async with HostilePeer(reply) as peer``; :attr:`requests` holds what was asked, head and body."""
+class HostilePeer(RawServer):
+    """Use as ``async with HostilePeer(reply) as peer``; ``requests`` holds what was asked, head and body in one."""
 
     def __init__(self, reply: Reply, **options: Any) -> None:
+        super().__init__(lambda head, writer: self.reply(writer), **options)
         self.reply = reply
-        self.requests: list[bytes] = []
-        self._options = options
-        self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def __aenter__(self) -> HostilePeer:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, **self._options)
-        self.port = int(self._server.sockets[0].getsockname()[1])
-        self.url = f"http{'s' if self._options.get('ssl') else ''}://127.0.0.1:{self.port}"
-        return self
-
-    async def __aexit__(self, *_: Any) -> None:
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                head = await reader.readuntil(b"\r\n\r\n")
-                size = next(
-                    (
-                        int(line.split(b":")[1])
-                        for line in head.split(b"\r\n")
-                        if line.lower().startswith(b"content-length")
-                    ),
-                    0,
-                )
-                self.requests.append(head + await reader.readexactly(size))
-                await self.reply(writer)
-                await writer.drain()
-        finally:
-            self._tasks.discard(task)
-            writer.close()
+    def _heard(self, head: bytes, body: bytes) -> None:
+        self.requests.append(head + body)

@@ -1,4 +1,4 @@
-"""Agents as plain Python classes, grants, and a reader of event streams."""
+"""Agents as plain Python classes, and a reader of event streams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 from ag_ui.core import BaseEvent, TextMessageContentEvent, TextMessageEndEvent, TextMessageStartEvent
 
-from suzent_jupyter.gateway.devices import Device
 from suzent_jupyter.protocol.agents import Turn
 
 from .gateways import ThreadedGateway
@@ -78,17 +77,6 @@ def register(gateway: ThreadedGateway, script: Script, account: str | None = Non
     agent = Scripted(script)
     gateway.call(gateway.service.gateway.agents.register, account or gateway.config.account, agent)
     return agent
-
-
-async def grant(gateway: ThreadedGateway, name: str = "Lab", **fields: Any) -> tuple[str, dict[str, str]]:
-    """Make a control grant; return its device id, and the headers of its holder."""
-
-    async def make() -> tuple[Device, str]:
-        device = Device("", b"", name, scope="agent", account=gateway.config.account, **fields)
-        return await gateway.service.gateway.adopt(device)
-
-    device, token = await asyncio.to_thread(gateway.run, make())
-    return device.device_id, {"Authorization": f"Bearer {token}"}
 
 
 class Reader:

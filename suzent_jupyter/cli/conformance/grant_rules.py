@@ -9,12 +9,12 @@ from urllib.parse import quote
 
 import httpx
 
+from ...protocol.sse import ENDS
 from .gateway_kit import GatewayKit
 from .rules import Broken, Rulebook, Skipped, expect
 
 book: Rulebook[GatewayKit] = Rulebook()
 _PROMPT = "This is a conformance check: please answer with the word OK, and do nothing else."
-_LAST = ("RUN_FINISHED", "RUN_ERROR")
 
 
 @book.rule("grant.once", "An approved request serves its token once, with the gateway's identity.", "6", legacy=True)
@@ -102,7 +102,7 @@ async def _framing(kit: GatewayKit) -> str:
     expect(kind.startswith("text/event-stream"), f"it comes as {kind!r}")
     expect(answer.content.isascii(), "text beyond ASCII is not escaped, and readers split at U+2028")
     types = event_types(answer.text)
-    expect(types and types[-1] in _LAST, f"it ends with {types[-1] if types else 'nothing'}")
+    expect(types and types[-1] in ENDS, f"it ends with {types[-1] if types else 'nothing'}")
     return f"{len(types)} events, {types[-1]}"
 
 

@@ -10,14 +10,12 @@ from ..principals import Principal
 
 if TYPE_CHECKING:
     from ...protocol.agents import Agent
-    from ..registry import Registry
 
 
 class Agents:
     """The agents of one gateway."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+    def __init__(self) -> None:
         self._registered: list[tuple[str, Agent]] = []
         #: Makes the agent of a model for one caller; None where no model is set.
         self.of_model: Callable[[Principal], Agent] | None = None

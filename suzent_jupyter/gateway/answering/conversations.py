@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.agents import TurnMessage
 from ...protocol.chat import ConversationInfo, ConversationResponse, MessageInfo
 from ...protocol.errors import SuzentError
+from ...protocol.limits import Limits
 from ..changes import Changes
 from ..clock import now_text
 from ..principals import Principal
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 _IN_MEMORY = 500  # what subscribers start from
+_ROW_BYTES = 500  # of a message, beside its words
+_SWEEPS = 8  # a peer's oldest messages are looked for after this part of what it may fill
 _READ_CHARS = 4_000_000  # of one conversation at once: an answer may be long, and there are many
 
 #: Done in the same transaction as a message is written.
@@ -49,11 +52,16 @@ class Conversations:
         Where they are kept.
     changes : Changes
         Who is told.
+    limits : Limits
+        ``peer_conversations`` and ``peer_messages_bytes``: what others may fill this disk with.
     """
 
-    def __init__(self, store: Store, changes: Changes) -> None:
+    def __init__(self, store: Store, changes: Changes, limits: Limits) -> None:
         self._store = store
         self._changes = changes
+        self._limits = limits
+        #: Written by each peer since its oldest messages were last looked at, in bytes, about.
+        self._written: dict[str, float] = {}
         self._newest: OrderedDict[tuple[str, str], ConversationInfo] = OrderedDict()
         #: Tells whether a turn runs in a conversation of an account.
         self.is_active: Callable[[str, str], bool] = lambda account, conversation_id: False
@@ -89,13 +97,16 @@ class Conversations:
             When it can't be kept; then nothing was.
         """
 
-        def work(connection: sa.Connection) -> tuple[list[TurnMessage], ConversationInfo]:
+        def work(connection: sa.Connection) -> tuple[list[TurnMessage], ConversationInfo, list[str]]:
             before = _begin(connection, turn, history)
             if also is not None:
                 also(connection)
-            return before, _read(connection, turn.account, turn.conversation_id)
+            gone = self._sweep(connection, turn, is_new=not before) if turn.device_id else []
+            return before, _read(connection, turn.account, turn.conversation_id), gone
 
-        before, info = await self._store.run(work)
+        before, info, gone = await self._store.run(work)
+        for conversation_id in gone:
+            self._removed(turn.account, conversation_id)
         self._changed(turn.account, info)
         return before
 
@@ -116,9 +127,32 @@ class Conversations:
             _insert_answer(connection, account, conversation_id, run_id, text, outcome, detail)
             if also is not None:
                 also(connection)
-            return _read(connection, account, conversation_id)
+            info = _read(connection, account, conversation_id)
+            if info.device_id in self._written:
+                self._written[info.device_id] += len(text)
+            return info
 
         self._changed(account, await self._store.run(work))
+
+    def _sweep(self, connection: sa.Connection, turn: NewTurn, *, is_new: bool) -> list[str]:
+        """Delete what a peer's conversations hold beyond the limits; return those that are gone. On the store's thread.
+
+        Answers count when the next prompt comes.
+        """
+        gone = _drop_oldest(connection, turn, int(self._limits.peer_conversations)) if is_new else []
+        most = self._limits.peer_messages_bytes
+        self._written[turn.device_id] = self._written.get(turn.device_id, most) + len(turn.prompt) + _ROW_BYTES
+        if self._written[turn.device_id] >= most / _SWEEPS:
+            self._written[turn.device_id] = 0.0
+            gone += _drop_messages(connection, turn, int(most))
+        return gone
+
+    def _removed(self, account: str, conversation_id: str) -> None:
+        info = self._newest.pop((account, conversation_id), None)
+        if info is not None:
+            self._changes.publish(
+                "conversations", "removed", info.model_dump, lambda principal: principal.account == account
+            )
 
     def tell(self, account: str, conversation_id: str) -> None:
         """Tell subscribers that a turn began or ended in a conversation."""
@@ -189,6 +223,51 @@ def forget_prompt(connection: sa.Connection, account: str, conversation_id: str,
     table = schema.messages
     of_turn = _of_turn(table, account, conversation_id, run_id)
     connection.execute(sa.delete(table).where(*of_turn, table.c.role == "user"))
+
+
+def _drop_oldest(connection: sa.Connection, turn: NewTurn, most: int) -> list[str]:
+    """Delete a peer's oldest conversations beyond a number."""
+    import sqlalchemy as sa
+
+    from .. import schema
+
+    table = schema.conversations
+    own = sa.select(table.c.conversation_id).where(table.c.account == turn.account, table.c.device_id == turn.device_id)
+    newest = own.order_by(table.c.updated_at.desc(), table.c.conversation_id != turn.conversation_id)
+    return _drop(connection, turn.account, connection.execute(newest.offset(most)).scalars().all())
+
+
+def _drop_messages(connection: sa.Connection, turn: NewTurn, most: int) -> list[str]:
+    """Delete a peer's oldest messages beyond so many bytes, and the conversations that are empty then."""
+    import sqlalchemy as sa
+
+    from .. import schema
+
+    table, messages = schema.conversations, schema.messages
+    own = sa.select(table.c.conversation_id).where(table.c.account == turn.account, table.c.device_id == turn.device_id)
+    of_peer = [messages.c.account == turn.account, messages.c.conversation_id.in_(own)]
+    size = sa.func.length(messages.c.content) + sa.func.length(sa.cast(messages.c.detail, sa.Text)) + _ROW_BYTES
+    query = sa.select(messages.c.id, size).where(*of_peer).order_by(messages.c.id.desc())
+    with contextlib.closing(connection.execute(query)) as rows:
+        last = next((row[0] for row in rows if (most := most - row[1]) < 0), None)
+    if last is None:
+        return []
+    connection.execute(sa.delete(messages).where(*of_peer, messages.c.id <= last))
+    left = sa.select(messages.c.conversation_id).where(*of_peer)
+    empty = connection.execute(own.where(table.c.conversation_id.not_in(left))).scalars().all()
+    return _drop(connection, turn.account, empty)
+
+
+def _drop(connection: sa.Connection, account: str, conversation_ids: Sequence[str]) -> list[str]:
+    import sqlalchemy as sa
+
+    from .. import schema
+
+    for conversation_id in conversation_ids:
+        for table in (schema.messages, schema.conversations):
+            here = [table.c.account == account, table.c.conversation_id == conversation_id]
+            connection.execute(sa.delete(table).where(*here))
+    return list(conversation_ids)
 
 
 def _of_turn(table: sa.Table, account: str, conversation_id: str, run_id: str) -> list[sa.ColumnElement[bool]]:

@@ -7,10 +7,9 @@ paused, it waits; with the grant it goes.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.chat import InboxResponse
 from ...protocol.errors import SuzentError
@@ -18,13 +17,14 @@ from ..clock import now_text
 from ..granting.coverage import require_agent
 from ..principals import Principal
 from .conversations import Also, forget_prompt
-from .namespaces import own_conversation, peer_principal
-from .runs import Prompt
+from .namespaces import conversation_of_grant, own_conversation, peer_principal
+from .news import News
+from .run import Prompt
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from ..devices import Device
+    from ..devices import Departure, Device
     from ..gateway import Gateway
 
 log = logging.getLogger("suzent_jupyter")
@@ -47,7 +47,7 @@ class Inbox:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._workers: dict[str, asyncio.Task[None]] = {}
-        self._waiting: list[asyncio.Future[None]] = []
+        self._news = News()
         self._unfinished: list[str] = []
         self._stopped = False
         gateway.departures.append(self._departed)
@@ -72,7 +72,9 @@ class Inbox:
         most = int(self._gateway.limits.inbox_waiting)
 
         def work(connection: sa.Connection) -> tuple[bool, str]:
-            return _accept(connection, principal.account, device_id, message_id, content, most)
+            accepted = _accept(connection, principal.account, device_id, message_id, content, most)
+            _forget_old(connection, device_id, int(self._gateway.limits.inbox_known))
+            return accepted
 
         created, status = await self._gateway.store.run(work)
         if created:
@@ -101,17 +103,13 @@ class Inbox:
 
     def wake(self) -> None:
         """Look again whether a message can be run."""
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if not each.done():
-                each.set_result(None)
+        self._news.tell()
 
-    def _departed(self, device: Device, how: Literal["revoked", "paused"]) -> None:
+    def _departed(self, device: Device, how: Departure) -> None:
         if how == "paused" or device.scope != "agent":
             return
-        with contextlib.suppress(SuzentError):  # a gateway that stops looks again when it starts
-            dropped = self._gateway.store.run(lambda connection: _drop(connection, device.device_id))
-            dropped.add_done_callback(lambda done: done.cancelled() or done.exception())
+        # A gateway that stops looks again when it starts.
+        self._gateway.store.run_unawaited(lambda connection: _drop(connection, device.device_id))
         self.wake()
 
     # -- working off --
@@ -144,7 +142,7 @@ class Inbox:
                 if error.code == "stopping":
                     return
                 log.debug("A message of %s waits: %s", device_id, error)
-                await self._news()
+                await self._news.wait(_LOOK_SECONDS)
 
     async def _able(self, device_id: str) -> Principal | None:
         """Return whom to run a message for, once it can be; None if the grant is gone."""
@@ -154,12 +152,12 @@ class Inbox:
             if device is None:
                 return None
             principal = peer_principal(device)
-            granted = device.status == "active" and not device.expired and device.grant and device.grant.agent
+            granted = device.speaks and device.grant and device.grant.agent
             conversation = own_conversation(principal) or ""
             free = gateway.runs.running(device.account, conversation) is None
             if granted and free and gateway.agents.available(principal):
                 return principal
-            await self._news()
+            await self._news.wait(_LOOK_SECONDS)
 
     async def _run(self, principal: Principal, message: _Message) -> None:
         prompt = Prompt(
@@ -173,11 +171,6 @@ class Inbox:
         await run.released.wait()
         if run.end is not None and run.end.code == "no_agent":
             await self._gateway.store.run(lambda connection: _requeue(connection, message.id))
-
-    async def _news(self) -> None:
-        news = asyncio.get_running_loop().create_future()
-        self._waiting.append(news)
-        await asyncio.wait([news], timeout=_LOOK_SECONDS)
 
 
 # -- everything below runs on the store's thread --
@@ -219,6 +212,19 @@ def _accept(
     return True, "queued"
 
 
+def _forget_old(connection: sa.Connection, device_id: str, known: int) -> None:
+    """Forget the oldest finished messages of a peer beyond those that are known when they are sent again."""
+    import sqlalchemy as sa
+
+    from ..schema import inbox
+
+    finished = [inbox.c.device_id == device_id, inbox.c.status.not_in(_WAITING)]
+    newest = sa.select(inbox.c.id).where(*finished).order_by(inbox.c.id.desc())
+    last = connection.execute(newest.offset(known).limit(1)).scalar()
+    if last is not None:
+        connection.execute(sa.delete(inbox).where(*finished, inbox.c.id <= last))
+
+
 def _recover(connection: sa.Connection) -> list[str]:
     import sqlalchemy as sa
 
@@ -241,7 +247,7 @@ def _requeue(connection: sa.Connection, row_id: int) -> None:
 
     row = connection.execute(sa.select(inbox).where(inbox.c.id == row_id, inbox.c.status == "running")).first()
     if row is not None:
-        forget_prompt(connection, row.account, f"suzent:{row.device_id}", row.run_id)
+        forget_prompt(connection, row.account, conversation_of_grant(row.device_id), row.run_id)
         _set(connection, row_id, status="queued", run_id="")
 
 

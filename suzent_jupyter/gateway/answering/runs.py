@@ -1,6 +1,6 @@
 """Turns: a prompt goes to an agent, what it says goes into one list that any number of readers follow.
 
-A reader is an index into that list, so one that is slow or gone stalls nothing. A turn ends by itself, by its limits,
+A turn ends by itself, by its limits,
 by an explicit stop, or with the grant that asked for it; that a reader hung up ends nothing.
 """
 
@@ -9,30 +9,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from ...protocol.agents import Turn, TurnAttachment, TurnCaller
+from ...protocol.agents import Turn
 from ...protocol.chat import RunInfo
-from ...protocol.errors import ERRORS, SuzentError
+from ...protocol.errors import SuzentError
+from ...protocol.sse import run_error
 from ...protocol.text import clean_text
-from ...protocol.wire import Raw
+from ...protocol.wire import Raw, encode_ascii
 from ..audit import Row
-from ..clock import now_text
 from ..granting.coverage import require_agent
-from ..principals import Principal
+from ..principals import Authority, Principal
 from . import model_agents, namespaces
-from .conversations import Also, NewTurn
+from .conversations import NewTurn
+from .run import End, Prompt, Run
 
 if TYPE_CHECKING:
-    from ..devices import Device
+    from ..devices import Departure, Device
     from ..gateway import Gateway
-    from .turn_events import Answer
 
 log = logging.getLogger("suzent_jupyter")
 
@@ -40,137 +38,10 @@ _EVENTS_EACH_TURN = 16  # of the loop: an agent that never waits must not hold u
 _AGENT_SECONDS = 2.0  # to clean up after being cancelled; then it is abandoned
 _KEEP_SECONDS = 2.0  # for an answer to be on disk before its reader is told that it is over
 _STOP_SECONDS = 2.5
+_PEERS_SHARE = 0.75  # of the turns at once; the rest is for users
+_RUNNING_TURNS_BYTES = 16  # times `run_bytes`: what those under way may take in all, beside small ones
+_SMALL_SHARE = 0.25  # of `run_bytes`: a turn below it is not ended for the others' sake
 _KEPT_TURNS_BYTES = 4  # times `run_bytes`: what finished turns may take in all
-
-
-async def _nothing() -> None:
-    pass
-
-
-@dataclass(slots=True, kw_only=True)
-class Prompt:
-    """What somebody asks.
-
-    Attributes
-    ----------
-    text : str
-        The prompt.
-    attachments : list of TurnAttachment
-        What came with it.
-    clear : callable
-        Called once the agent is done with these.
-    began, ended : callable, optional
-        What is to be written together with the prompt, given the run id, and with the answer, given whether it failed.
-    again : callable, optional
-        Whether a turn that ended with this code is to be run anew: then no answer is kept.
-    """
-
-    text: str
-    attachments: list[TurnAttachment] = field(default_factory=list)
-    clear: Callable[[], Awaitable[None]] = _nothing
-    origin: str = ""
-    began: Callable[[str], Also] | None = None
-    ended: Callable[[bool], Also] | None = None
-    again: Callable[[str], bool] = lambda code: False
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a turn ended: ``code`` and ``message`` are those of a failure."""
-
-    status: Literal["done", "stopped", "failed"]
-    code: str = ""
-    message: str = ""
-
-    @property
-    def outcome(self) -> str:
-        """How the answer's row says it."""
-        return self.code or self.status
-
-    @classmethod
-    def of(cls, error: SuzentError) -> End:
-        """Return the end that a failure makes; whoever reads it may not know our codes."""
-        hint = f" {ERRORS['no_agent'].hint}" if error.code == "no_agent" else ""
-        return cls("failed", error.code, error.message + hint)
-
-
-class Run:
-    """One turn.
-
-    Attributes
-    ----------
-    events : list of bytes
-        What it has said so far, each event encoded once.
-    over : bool
-        Whether that is all.
-    """
-
-    def __init__(self, principal: Principal, conversation_id: str, caller: TurnCaller) -> None:
-        self.run_id = secrets.token_hex(8)
-        self.principal = principal
-        self.account = principal.account
-        self.conversation_id = conversation_id
-        self.caller = caller
-        self.agent = ""
-        self.events: list[bytes] = []
-        self.bytes = 0
-        self.over = False
-        self.end: End | None = None
-        self.started_at = now_text()
-        self.started = time.monotonic()
-        self.finished_at = ""
-        self.answer: Answer | None = None
-        self.ending: asyncio.Future[End] = asyncio.get_running_loop().create_future()
-        self.released = asyncio.Event()
-        self._waiting: list[asyncio.Future[None]] = []
-
-    @property
-    def closing(self) -> bool:
-        """Whether it takes no more events of its agent."""
-        return self.ending.done()
-
-    def finish(self, end: End) -> None:
-        """End it, unless it has ended already."""
-        if not self.ending.done():
-            self.ending.set_result(end)
-
-    def append(self, data: bytes) -> None:
-        """Add an event."""
-        self.events.append(data)
-        self.bytes += len(data)
-        self.wake()
-
-    def wake(self) -> None:
-        """Have readers look."""
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if not each.done():
-                each.set_result(None)
-
-    async def more(self, seen: int) -> bool:
-        """Wait for an event beyond the first ``seen``; False if there will be none."""
-        while len(self.events) <= seen:
-            if self.over:
-                return False
-            news = asyncio.get_running_loop().create_future()
-            self._waiting.append(news)
-            await news
-        return True
-
-    def info(self) -> RunInfo:
-        """Return it as subscribers see it."""
-        end = self.end
-        return RunInfo(
-            run_id=self.run_id,
-            conversation_id=self.conversation_id,
-            caller=self.caller.name,
-            agent=self.agent,
-            status=end.status if end is not None else "running",
-            started_at=self.started_at,
-            finished_at=self.finished_at,
-            events=len(self.events),
-            error=f"{end.code}: {end.message}" if end is not None and end.code else "",
-        )
 
 
 class Runs:
@@ -211,6 +82,17 @@ class Runs:
             )
         if len(self._running) >= self._limits.runs_in_flight:
             raise SuzentError("too_many_turns", f"{len(self._running)} turns run at once already.")
+        if principal.authority < Authority.FULL:
+            self._check_share(principal)
+
+    def _check_share(self, principal: Principal) -> None:
+        """Refuse a peer more than its share: others must get their turns, and users before all."""
+        peers = [run for run in self._running.values() if run.principal.authority < Authority.FULL]
+        own = sum(run.principal.credential_id == principal.credential_id for run in peers)
+        if own >= self._limits.runs_per_peer:
+            raise SuzentError("too_many_turns", f"{own} turns of this grant run at once already.")
+        if len(peers) >= self._limits.runs_in_flight * _PEERS_SHARE:
+            raise SuzentError("too_many_turns", f"{len(peers)} turns of peers run at once already.")
 
     async def start(self, principal: Principal, conversation_id: str, prompt: Prompt) -> Run:
         """Start a turn; it is returned once its prompt is on disk.
@@ -224,7 +106,7 @@ class Runs:
         try:
             self.check(principal, conversation_id)
             device = self._gateway.devices.by_id(principal.credential_id)
-            if principal.credential_id and (device is None or device.status != "active" or device.expired):
+            if not self._gateway.still_speaks(principal):
                 raise SuzentError("unauthorized", "This token was revoked or paused meanwhile.")
             caller = namespaces.caller_of(principal, device)
             run = Run(principal, conversation_id, caller)
@@ -250,7 +132,6 @@ class Runs:
         if self._loaded:
             return
         self._events: Any = await asyncio.to_thread(import_module, "suzent_jupyter.gateway.answering.turn_events")
-        await asyncio.to_thread(import_module, "ag_ui.core")
         if self._gateway.agent_model:
             await asyncio.to_thread(model_agents.load)
         self._loaded = True
@@ -283,7 +164,7 @@ class Runs:
             history=history,
             attachments=prompt.attachments,
             caller=caller,
-            note=namespaces.note_of(principal, caller),
+            note=namespaces.note_of(principal, caller, run.conversation_id),
             unattended=peer,
             may_use_asking_tools=principal.grant.unattended_tools if principal.grant is not None else not peer,
         )
@@ -338,20 +219,27 @@ class Runs:
             if run.bytes + len(data) > self._limits.run_bytes:
                 size = int(self._limits.run_bytes)
                 raise SuzentError("turn_limit", f"The answer takes more than {size:,} bytes (limit run_bytes).")
+            if run.bytes > self._limits.run_bytes * _SMALL_SHARE and self._is_full():
+                error = SuzentError("turn_limit", "The answers under way take too much memory; try again later.")
+                run.finish(End.of(error))  # at once: it makes room, so that not all of them end
+                raise error
             run.append(data)
             self._publish(run, len(run.events) - 1)
 
+    def _is_full(self) -> bool:
+        taken = sum(each.bytes for each in self._running.values() if not each.closing)
+        return taken > _RUNNING_TURNS_BYTES * self._limits.run_bytes
+
     # -- ending --
 
-    def end_of(self, device_id: str, error: SuzentError) -> None:
-        """End every turn that a token's owner asked for."""
-        for run in list(self._running.values()):
-            if device_id and run.principal.credential_id == device_id:
-                run.finish(End.of(error))
-
-    def _departed(self, device: Device, how: Literal["revoked", "paused"]) -> None:
+    def _departed(self, device: Device, how: Departure) -> None:
+        """End every turn that a token's holder asked for."""
         message = "Control was revoked." if how == "revoked" else "Control was paused."
-        self.end_of(device.device_id, SuzentError("revoked", message))
+        for run in list(self._running.values()):
+            if run.principal.credential_id == device.device_id:
+                run.finish(End.of(SuzentError("revoked", message)))
+        for run in self._runs.values():
+            run.wake()  # its readers may be of that token, whoever asked for the turn
 
     async def stop_turn(self, principal: Principal, conversation_id: str) -> None:
         """Stop the turn that runs in a conversation; returns when another could start there.
@@ -364,6 +252,10 @@ class Runs:
         run = self.running(principal.account, conversation_id)
         if run is None:
             raise SuzentError("nothing_running", "No turn runs in this conversation.")
+        if not run.closing:
+            row = Row(run.account, principal.actor, "turn.stop", node_id=run.caller.device_id, node=run.caller.name)
+            row.detail = {"conversation": run.conversation_id, "run_id": run.run_id}
+            self._gateway.audit.record(row)
         run.finish(End("stopped"))
         await run.released.wait()
 
@@ -407,15 +299,14 @@ class Runs:
         assert run.answer is not None
         last = run.answer.close() if end.status != "failed" else []
         if end.status == "failed":
-            last.append(self._events.run_error(end.code, end.message))
+            last.append(encode_ascii(run_error(end.code, end.message)))
         else:
             cancelled = end.status == "stopped"
             last.append(self._events.run_finished(run.conversation_id, run.run_id, cancelled=cancelled))
         for data in last:
             run.append(data)
             self._publish(run, len(run.events) - 1)
-        run.end, run.over, run.finished_at = end, True, now_text()
-        run.wake()
+        run.close(end)
         self._tell(run, "changed")
         self._note(run, end)
         self._finished.append(run)

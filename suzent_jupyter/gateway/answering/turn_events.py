@@ -1,60 +1,27 @@
 """What an agent says in one turn: its events made sound and encoded once, and what is kept of them.
 
+Import this module off the event loop, as :mod:`~suzent_jupyter.protocol.events`.
+
 Readers of an event stream rely on its order (AG-UI: a message starts, has content, ends), and Suzent's read nothing but
 ``TEXT_MESSAGE_CONTENT``. Agents come from notebooks, devices and models; here their events get into shape.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from ag_ui.core import BaseEvent
 
 from ...protocol.errors import SuzentError
-from ...protocol.text import clean_lines, clean_text
+from ...protocol.events import write_event
+from ...protocol.text import clean_lines, clean_text, whole_text
 from ...protocol.wire import ascii_json, encode_ascii
-
-if TYPE_CHECKING:
-    from ag_ui.core import BaseEvent
 
 _MESSAGE_CHARS = 2000
 _CODE_CHARS = 64
 _TOOLS_KEPT = 100
 _TOOL_CHARS = 2000
 _NOT_THE_AGENTS = frozenset(["RUN_STARTED", "RUN_FINISHED"])
-
-
-def sound(text: str) -> str:
-    """Return text that can be written as UTF-8: halves of surrogate pairs are joined, or replaced by U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
-def encode_event(event: BaseEvent) -> bytes:
-    """Return an event as ASCII-escaped JSON.
-
-    Raises
-    ------
-    ValueError
-        When it holds what JSON can't.
-    """
-    # A field without a value is left out, but the value of a CUSTOM event may be null.
-    without_none = event.type != "CUSTOM"
-    try:
-        return ascii_json(event.model_dump_json(by_alias=True, exclude_none=without_none).encode())
-    except ValueError:  # half a surrogate pair, or worse
-        return encode_ascii(_sound(event.model_dump(mode="json", by_alias=True, exclude_none=without_none)))
-
-
-def _sound(value: Any) -> Any:
-    if isinstance(value, str):
-        return sound(value)
-    if isinstance(value, list):
-        return [_sound(each) for each in value]
-    if isinstance(value, dict):
-        return {sound(str(name)): _sound(each) for name, each in value.items()}
-    return value
 
 
 class Answer:
@@ -67,9 +34,6 @@ class Answer:
     """
 
     def __init__(self) -> None:
-        from ag_ui.core import BaseEvent
-
-        self._event_type = BaseEvent
         self._text: list[str] = []
         self._last_message: str | None = None
         self._open: dict[str, bool] = {}  # message → whether it is the assistant's
@@ -80,12 +44,12 @@ class Answer:
     @property
     def text(self) -> str:
         """What the agent has said so far."""
-        return sound("".join(self._text))
+        return whole_text("".join(self._text))
 
     @property
     def tools(self) -> list[dict[str, str]]:
         """The tools that were called."""
-        return [{name: sound(value) for name, value in tool.items()} for tool in self._tools.values()]
+        return [{name: whole_text(value) for name, value in tool.items()} for tool in self._tools.values()]
 
     def take(self, event: BaseEvent) -> list[bytes]:
         """Take an event; return what readers get for it, encoded.
@@ -97,7 +61,7 @@ class Answer:
         TypeError, ValueError
             When that is no event, or none that can be encoded.
         """
-        if not isinstance(event, self._event_type):
+        if not isinstance(event, BaseEvent):
             raise TypeError(f"the agent gave a {type(event).__name__} where events of ag_ui.core are due")
         kind: str = event.type
         if kind in _NOT_THE_AGENTS:
@@ -117,7 +81,7 @@ class Answer:
                     return out
             case "TOOL_CALL_START" | "TOOL_CALL_ARGS" | "TOOL_CALL_END" | "TOOL_CALL_RESULT" | "TOOL_CALL_CHUNK":
                 self._tool(kind, event)
-        out.append(encode_event(event))
+        out.append(_encoded(event))
         return out
 
     def close(self) -> list[bytes]:
@@ -134,20 +98,20 @@ class Answer:
         if message in self._open:
             return []
         self._open[message] = getattr(event, "role", None) in (None, "assistant")
-        return [encode_event(event)]
+        return [_encoded(event)]
 
     def _content(self, event: BaseEvent) -> list[bytes]:
         message = _text(event, "message_id")
         out = self._ensure_started(message)
         self._gather(message, _text(event, "delta"))
-        out.append(encode_event(event))
+        out.append(_encoded(event))
         return out
 
     def _ensure_started(self, message: str) -> list[bytes]:
         if message in self._open:
             return []
         self._open[message] = True
-        return [_frame("TEXT_MESSAGE_START", messageId=sound(message), role="assistant")]
+        return [_frame("TEXT_MESSAGE_START", messageId=whole_text(message), role="assistant")]
 
     def _chunk(self, event: BaseEvent) -> list[bytes]:
         message = getattr(event, "message_id", None) or self._chunked
@@ -159,14 +123,14 @@ class Answer:
         delta = getattr(event, "delta", None)
         if delta:
             self._gather(message, delta)
-            out.append(_frame("TEXT_MESSAGE_CONTENT", messageId=sound(message), delta=sound(delta)))
+            out.append(_frame("TEXT_MESSAGE_CONTENT", messageId=whole_text(message), delta=whole_text(delta)))
         return out
 
     def _end_chunks(self) -> list[bytes]:
         message, self._chunked = self._chunked, None
         if message is None or self._open.pop(message, None) is None:
             return []
-        return [_frame("TEXT_MESSAGE_END", messageId=sound(message))]
+        return [_frame("TEXT_MESSAGE_END", messageId=whole_text(message))]
 
     def _gather(self, message: str, delta: str) -> None:
         if not self._open.get(message, True):
@@ -206,13 +170,15 @@ def run_finished(conversation_id: str, run_id: str, *, cancelled: bool) -> bytes
     return _frame("RUN_FINISHED", threadId=conversation_id, runId=run_id, **outcome)
 
 
-def run_error(code: str, message: str) -> bytes:
-    """Return the last event of a turn that failed."""
-    return _frame("RUN_ERROR", message=message, code=code)
-
-
 def _frame(kind: str, **fields: Any) -> bytes:
     return encode_ascii({"type": kind, **fields})
+
+
+def _encoded(event: BaseEvent) -> bytes:
+    try:
+        return ascii_json(write_event(event))
+    except SuzentError as error:
+        raise ValueError(error.message) from None  # of no use to a reader: for the log
 
 
 def _failure(event: BaseEvent) -> SuzentError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.address import http_base
 from ...protocol.errors import SuzentError
@@ -12,15 +12,12 @@ from ...protocol.rest import PairingActionResponse
 from ...protocol.text import clean_text
 from ..audit import Row
 from ..clock import now_text
-from ..devices import Device
+from ..devices import Departure, Device
 from ..principals import Principal
-from .coverage import require_agent
 from .requests import GrantEntry, GrantRequests
 
 if TYPE_CHECKING:
     from ..gateway import Gateway
-
-__all__ = ["Grants", "is_same_holder", "require_agent"]
 
 log = logging.getLogger("suzent_jupyter")
 
@@ -151,7 +148,7 @@ class Grants:
         replaced = [
             device.display_name
             for device in self._gateway.devices
-            if device.account == entry.account and is_same_holder(device, entry.identity, entry.addr)
+            if device.account == entry.account and device.is_held_by(entry.identity, entry.addr)
         ]
         return GrantInfo(
             request_id=entry.request_id,
@@ -165,18 +162,6 @@ class Grants:
             replaces=replaced[0] if replaced and entry.status == "pending" else None,
         )
 
-    def _departed(self, device: Device, how: Literal["revoked", "paused"]) -> None:
+    def _departed(self, device: Device, how: Departure) -> None:
         if how == "revoked":
             self._requests.revoked(device.device_id)
-
-
-def is_same_holder(device: Device, identity: str, addr: str) -> bool:
-    """Tell whether a grant is held by the gateway of this identity, or of this address where one of both has none.
-
-    Never by name: that is anybody's to choose.
-    """
-    if device.scope != "agent":
-        return False
-    if device.node_identity and identity:
-        return device.node_identity == identity
-    return bool(addr) and device.callback_url == addr

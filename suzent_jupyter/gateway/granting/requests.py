@@ -11,7 +11,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...protocol.errors import SuzentError
@@ -62,13 +62,13 @@ class GrantEntry:
     account: str | None
     addr: str = ""
     identity: str = ""
-    request_id: str = ""
+    request_id: str = field(default="", repr=False)  # the token is fetched with it
     code: str = ""
     requested_at: str = ""
     expires_at: str = ""
     status: Literal["pending", "approved", "denied"] = "pending"
     deciding: bool = False
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     device_id: str = ""
     timer: asyncio.TimerHandle | None = None
 

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...protocol.errors import SuzentError
 from ..clock import now_text
 from ..devices import Device
 from ..store import Store
@@ -65,13 +64,7 @@ class Usage:
         uses = [(device.device_id, count, device.last_triggered_at) for device, count in gathered.values()]
         if not uses:
             return None
-        try:
-            written = self._store.run(lambda connection: _add_uses(connection, uses))
-        except SuzentError:
-            return None  # nothing can be kept, as the log says
-        # Nobody waits for it, and a failure is in the store's log.
-        written.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return written
+        return self._store.run_unawaited(lambda connection: _add_uses(connection, uses))
 
 
 def _add_uses(connection: sa.Connection, uses: list[tuple[str, int, str]]) -> None:

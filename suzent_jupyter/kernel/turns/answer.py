@@ -161,12 +161,13 @@ class Answer:
         code = event.get("code")
         code = code if isinstance(code, str) and code else "agent_failed"
         said = one_line(event.get("message"), 1000) or "it failed, and did not say why"
-        hint = event.get("hint")
         spec = ERRORS.get(code)
+        hint = event.get("hint")
+        hint = one_line(hint, 500) if isinstance(hint, str) and hint else spec.hint if spec else ""
         return TurnFailed(
             said if said.startswith(self.peer) else f"{self.peer}: {said}",
             code=one_line(code, 64),
-            hint=hint if isinstance(hint, str) else spec.hint if spec else "",
+            hint="" if hint in said else hint,  # a peer may say in its message what is to be done
             answer=self,
         )
 

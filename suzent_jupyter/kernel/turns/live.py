@@ -6,8 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from ...protocol.text import clean_lines
-from ..plain import is_notebook, one_line
+from ..plain import TextPieces, is_notebook, one_line
 from .answer import Answer, answer_bundle
 from .tool_list import tools_bundle
 
@@ -92,7 +91,7 @@ class TerminalView:
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
-        self._held = ""
+        self._pieces = TextPieces()
         self._at_margin = True
         answer.on_text = self._write
 
@@ -118,15 +117,10 @@ class TerminalView:
             self._print("\n")
 
     def _write(self, text: str) -> None:
-        # What may be half an escape sequence waits for its other half.
-        text = self._held + text
-        escape = text.rfind("\x1b", -64)
-        self._held = text[escape:] if escape >= 0 and len(text) - escape < 64 else ""
-        self._print(clean_lines(text[: len(text) - len(self._held)]))
+        self._print(self._pieces.take(text))
 
     def _flush(self) -> None:
-        held, self._held = self._held, ""
-        self._print(clean_lines(held))
+        self._print(self._pieces.rest())
 
     def _line(self, text: str) -> None:
         self._print(("" if self._at_margin else "\n") + text + "\n")

@@ -10,7 +10,7 @@ from queue import Empty, Full, Queue
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.limits import MIB
-from ...protocol.sse import Event, EventReader
+from ...protocol.sse import ENDS, Event, EventReader
 from ..errors import ConnectionLost, KernelError, Unreachable
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ RESUMES = 3  # times a stream is taken up again after our own gateway was lost
 _PAUSES = (0.2, 1.0, 3.0)  # s before each of them
 _WAITING = 100  # reads whose events wait for a slow caller; then the gateway waits too
 _LINE_BYTES = 8 * MIB  # our gateway lets no longer one through, and writes non-ASCII in up to six times the bytes
-_LAST = ("RUN_FINISHED", "RUN_ERROR")
 
 
 class TurnStream:
@@ -120,7 +119,7 @@ class TurnStream:
         for event in events:
             self._seen = True
             self._last_id = event.id or self._last_id
-            self._over = self._over or event.data["type"] in _LAST
+            self._over = self._over or event.data["type"] in ENDS
         if events:
             self._put(events)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...protocol.text import split_list
 from ..display import Note
 from ..durations import read_duration
 from ..errors import UsageError
@@ -31,7 +32,7 @@ def _approve(context: Context) -> Note:
         context, "approve", ("CODE",), options=("--for", "--commands", "--covers"), flags=("--unattended",)
     )
     lasts, commands, covers = (arguments.get(name) for name in ("--for", "--commands", "--covers"))
-    patterns = [part.strip() for part in (commands or "").split(",") if part.strip()]
+    patterns = split_list(commands or "")
     if commands is not None and not patterns:
         raise UsageError("--commands names none.", hint="Such as --commands camera.*,system.info.")
     answer = context.gateway.approve(

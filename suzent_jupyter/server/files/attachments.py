@@ -15,7 +15,7 @@ from ...protocol.errors import SuzentError
 from ...protocol.files import clean_file_name, safe_media_type
 from ...protocol.limits import KIB, MIB
 from ...protocol.text import clean_text
-from ..auth import is_forwarding, is_loopback
+from ..auth import has_forwarding_headers, is_loopback
 from ..request import Request
 from .staging import Staging
 
@@ -79,7 +79,7 @@ async def stage(request: Request, items: list[InboundAttachment]) -> Staging:
 def peer_hosts(request: Request) -> list[str]:
     """Return the hosts that are the caller's own: where it called from, and where its grant says it is."""
     hosts = []
-    proxied = any(map(is_forwarding, request.headers))
+    proxied = has_forwarding_headers(request.headers)
     if request.remote and not (proxied and is_loopback(request.remote)):  # a proxy here is not the caller
         hosts.append(request.remote)
     device = request.gateway.devices.by_id(request.principal.credential_id)
@@ -128,16 +128,18 @@ async def _fetch_all(
 
 
 async def _fetch(http: PeerHttp, hosts: list[str], item: InboundAttachment, staging: Staging, room: int) -> int:
+    from ...peers.http import announced_size
+
     name = _shown(item)
     async with http.stream("GET", item.url, token=item.token, only_hosts=hosts) as response:
         if response.status_code != 200:
             raise _refused(name, f"is not given out by its sender ({response.status_code})")
-        announced = response.headers.get("content-length", "")
+        announced = announced_size(response)
         expected = item.size if "size" in item.model_fields_set else None
-        if announced.isascii() and announced.isdigit() and len(announced) < 16:
-            if expected is not None and int(announced) != expected:
-                raise _refused(name, f"has {int(announced):,} bytes, not the {expected:,} that were announced")
-            if int(announced) > room:
+        if announced is not None:
+            if expected is not None and announced != expected:
+                raise _refused(name, f"has {announced:,} bytes, not the {expected:,} that were announced")
+            if announced > room:
                 raise _refused("they", "are larger together than a prompt's files may be")
         own = clean_file_name(item.name, "attachment")
         path, file = await asyncio.to_thread(staging.create, own)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ...protocol.errors import SuzentError
 from ...protocol.limits import KIB, MIB, Limits
+from ...protocol.sse import SILENT_BEATS
 from ..stream import BrokenOffError
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from ...peers.http import PeerHttp
 
 _READ_BYTES = 256 * KIB
-_REFUSAL_BYTES = 64 * KIB
-_SILENT_BEATS = 4
 
 
 class DiskPieces:
@@ -66,7 +65,7 @@ class PeerPieces:
         self._stack = stack
         self._pieces: AsyncIterator[bytes] = response.aiter_raw()
         self._left = int(limits.attachment_bytes) if size is None else size
-        self._silence = limits.heartbeat * _SILENT_BEATS
+        self._silence = limits.heartbeat * SILENT_BEATS
 
     @classmethod
     async def open(cls, http: PeerHttp, url: str, token: str, name: str, limits: Limits) -> PeerPieces:
@@ -78,13 +77,17 @@ class PeerPieces:
             ``file_unknown``, ``peer_revoked``, ``peer_refused``, ``peer_unreachable``, ``bad_peer_answer``, or
             ``too_large``.
         """
+        from ...peers.answers import refusal_of
+        from ...peers.http import announced_size
+
         stack = contextlib.AsyncExitStack()
         try:
             response = await stack.enter_async_context(http.stream("GET", url, token=token))
             if response.status_code != 200:
-                raise await _refusal(response, url, name, limits)
-            announced = response.headers.get("content-length", "")
-            size = int(announced) if announced.isascii() and announced.isdigit() and len(announced) < 16 else None
+                if response.status_code == 404:
+                    raise SuzentError("file_unknown", f"{name} does not have that file for us, or no longer.")
+                raise await refusal_of(response, url, name, limits)
+            size = announced_size(response)
             if size is not None and size > limits.attachment_bytes:
                 most = f"{limits.attachment_bytes / MIB:g} MiB"
                 raise SuzentError("too_large", f"{name}'s file has {size:,} bytes; {most} are the most.")
@@ -114,18 +117,3 @@ class PeerPieces:
     async def aclose(self) -> None:
         """Hang up."""
         await self._stack.aclose()
-
-
-async def _refusal(response: httpx.Response, url: str, name: str, limits: Limits) -> SuzentError:
-    from ...peers.answers import refusal
-
-    if response.status_code == 404:
-        return SuzentError("file_unknown", f"{name} does not have that file for us, or no longer.")
-    content = b""
-    with contextlib.suppress(Exception):
-        async with asyncio.timeout(limits.peer_timeout):
-            async for piece in response.aiter_raw():
-                content += piece
-                if len(content) > _REFUSAL_BYTES:
-                    break
-    return refusal(url, response.status_code, content, name)

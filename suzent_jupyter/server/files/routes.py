@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import contextlib
 import re
 import time
 from collections.abc import AsyncGenerator
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ...gateway.audit import Row
 from ...gateway.peer_files import PeerFile, PeerFiles, file_unknown
+from ...gateway.principals import NOBODY
 from ...protocol.chat import ChatStopRequest, StopResponse
 from ...protocol.errors import SuzentError
 from ...protocol.files import attachment_header, named_in, safe_media_type
 from ...protocol.peers import TriggerRequest
-from ...protocol.sse import event_bytes, run_error
+from ...protocol.sse import ENDS, event_bytes, run_error
+from ..auth import has_browser_headers, presented
+from ..channel import read_prompt
 from ..request import Request
 from ..stream import Stream
 from .offered import OfferedFile, look_at
@@ -41,11 +44,7 @@ async def trigger(request: Request) -> Stream:
     peering, limits = request.service.peering, request.gateway.limits
     peer = await peering.driven(request.principal, request.path["id"])
     wanted = request.model(TriggerRequest)
-    prompt = wanted.prompt.strip()
-    if not prompt:
-        raise SuzentError("invalid_request", "`prompt` must not be empty.")
-    if len(prompt) > limits.prompt_chars:
-        raise SuzentError("invalid_request", f"`prompt` may have {int(limits.prompt_chars):,} characters at most.")
+    prompt = read_prompt(request, "prompt", wanted.prompt)
     last = request.headers.get("Last-Event-ID", "").strip()
     if last and not _EVENT_ID.fullmatch(last):  # another turn is not what such a caller wants
         raise SuzentError("invalid_request", "`Last-Event-ID` must be the id of an event, such as 3f2a:7.")
@@ -83,8 +82,9 @@ async def _answer(
     offers: list[PeerFile] = []
     begun, outcome = time.monotonic(), "left"
     try:
-        http, token = await peering.http(), await peering.token(peer)
-        from ...peers.trigger import trigger_events
+        with peering.noticing(peer):
+            http, token = await peering.http(), await peering.token(peer)
+        from ...peers.trigger import HangUp, trigger_events
 
         for each in files:
             offer, secret = gateway.peer_files.offer_transfer(
@@ -94,17 +94,21 @@ async def _answer(
             reference = offer.reference()
             reference.url, reference.token = base_url + reference.url, secret
             body.setdefault("attachments", []).append(reference.model_dump())  # type: ignore[attr-defined]
+        hang_up = HangUp()
         events = trigger_events(
-            http, peer.base_url, token, body, gateway.limits, name=peer.name, last_event_id=last_event_id
-        )
-        async with contextlib.aclosing(events):
-            async for event in events:
-                if event.data["type"] in ("RUN_FINISHED", "RUN_ERROR"):
-                    outcome = str(event.data.get("code", "ok"))
-                yield event_bytes(event.data, event.id)
+            http, peer.base_url, token, body, gateway.limits, name=peer.name, last_event_id=last_event_id,
+            hang_up=hang_up,
+        )  # fmt: skip
+        with peering.noticing(peer), peering.while_kept(peer, hang_up):
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    if event.data["type"] in ENDS:
+                        outcome = str(event.data.get("code", "ok"))
+                        if outcome == "revoked":  # our own hint for it is for its operator
+                            event.data.setdefault("hint", peering.way_back(peer))
+                    yield event_bytes(event.data, event.id)
     except SuzentError as error:
         outcome = error.code
-        peering.refused_by(peer, error)
         failed = run_error(error.code, error.message)
         yield event_bytes({**failed, "hint": error.hint} if error.hint else failed)
     finally:
@@ -118,20 +122,25 @@ async def _answer(
 
 async def stop_peer(request: Request) -> StopResponse:
     """Stop our turn on a peer; `chat_id` names one other than that of its usual conversation."""
-    peering = request.service.peering
+    peering, principal = request.service.peering, request.principal
     chat_id = request.model(ChatStopRequest).chat_id
-    peer = await peering.driven(request.principal, request.path["id"])
+    peer, outcome = await peering.driven(principal, request.path["id"]), "ok"
     try:
-        http, token = await peering.http(), await peering.token(peer)
-        from ...peers.trigger import stop_turn
+        with peering.noticing(peer):
+            http, token = await peering.http(), await peering.token(peer)
+            from ...peers.trigger import stop_turn
 
-        stopped = await stop_turn(
-            http, peer.base_url, token, name=peer.name, chat_id=chat_id, device_id=peer.own_device_id
-        )
-        return StopResponse(agent_id=stopped)
+            stopped = await stop_turn(
+                http, peer.base_url, token, name=peer.name, chat_id=chat_id, device_id=peer.own_device_id
+            )
+            return StopResponse(agent_id=stopped)
     except SuzentError as error:
-        peering.refused_by(peer, error)
+        outcome = error.code
         raise
+    finally:
+        row = Row(principal.account, principal.actor, "peer.stop", node=peer.name, outcome=outcome)
+        row.detail = {"peer_id": peer.peer_id}
+        request.gateway.audit.record(row)
 
 
 async def serve_file(request: Request) -> Stream:
@@ -141,7 +150,7 @@ async def serve_file(request: Request) -> Stream:
     """
     await request.gateway.ready.wait()
     files = request.gateway.peer_files
-    offer, actor = await _offer(request, files)
+    offer, reader = await _offer(request, files)
     files.begin_download(offer)
     try:
         file = await asyncio.to_thread(offer.file.open)
@@ -149,14 +158,17 @@ async def serve_file(request: Request) -> Stream:
         files.withdraw(offer)
         raise file_unknown() from None
     size = offer.file.size
-    row = Row(offer.account, actor, "file.serve", node_id=offer.device_id)
+    row = Row(offer.account, reader.actor, "file.serve", node_id=offer.device_id)
     row.detail = {"name": offer.name, "size": size, "remote": request.remote}
     request.gateway.audit.record(row)
-    return Stream(DiskPieces(file, size), offer.media_type, _headers(offer.name, size))
+    valid = partial(request.gateway.still_speaks, reader)
+    return Stream(
+        DiskPieces(file, size), offer.media_type, _headers(offer.name, size), valid=valid, holder=reader.credential_id
+    )
 
 
-async def _offer(request: Request, files: PeerFiles) -> tuple[PeerFile, str]:
-    """Return what is asked for, and how the audit trail names who asks."""
+async def _offer(request: Request, files: PeerFiles) -> tuple[PeerFile, Principal]:
+    """Return what is asked for, and who asks."""
     sender = request.sender
     token = _bearer(request)
     if sender is None or not token:
@@ -165,7 +177,7 @@ async def _offer(request: Request, files: PeerFiles) -> tuple[PeerFile, str]:
     offer = files.of_token(file_id, token)
     if offer is not None:
         sender.take_note()
-        return offer, "transfer"
+        return offer, replace(NOBODY, actor="transfer")
     try:
         principal = await sender.principal_of(token)
     except SuzentError as error:
@@ -175,21 +187,14 @@ async def _offer(request: Request, files: PeerFiles) -> tuple[PeerFile, str]:
     offer = files.of_principal(file_id, principal)
     if offer is None:
         raise file_unknown()
-    return offer, principal.actor
+    return offer, principal
 
 
 def _bearer(request: Request) -> str:
     """Return a request's token: a file's own has no form that could be told from others'."""
-    scheme, _, value = request.headers.get("Authorization", "").strip().partition(" ")
-    value = value.strip()
-    if scheme.casefold() in ("bearer", "token"):
-        return value
-    if direct := request.headers.get("X-Suzent-Token", "").strip():
-        return direct
-    if scheme.casefold() == "basic" and not request.headers.get("Origin"):
-        with contextlib.suppress(binascii.Error, UnicodeDecodeError):
-            return base64.b64decode(value, validate=True).decode().partition(":")[2]
-    return ""
+    from_a_page = has_browser_headers(request.headers)
+    found = presented(request.headers)
+    return next((token for token, is_password in found if token and not (is_password and from_a_page)), "")
 
 
 async def proxy_file(request: Request) -> Stream:
@@ -199,13 +204,10 @@ async def proxy_file(request: Request) -> Stream:
     file_id = request.path["file"]
     if not _FILE_ID.fullmatch(file_id):
         raise file_unknown()
-    try:
+    with peering.noticing(peer):
         http, token = await peering.http(), await peering.token(peer)
         url = f"{peer.base_url}/nodes/peer-files/{quote(file_id, safe='')}"
         pieces = await PeerPieces.open(http, url, token, peer.name, limits)
-    except SuzentError as error:
-        peering.refused_by(peer, error)
-        raise
     name = named_in(pieces.headers.get("content-disposition", "")) or file_id
     media_type = safe_media_type(pieces.headers.get("content-type", ""))
     return Stream(pieces, media_type, _headers(name, pieces.size))

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+import re
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -17,6 +20,8 @@ from ...gateway.devices import Device
 from ...gateway.peers import KeptPeer, KeptPeers
 from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
+from ..background import Background
+from .lookup import find_grant, find_peer, shown
 from .reached_at import OwnUrl
 from .status import PeerStatuses, Status
 from .view import is_grant, is_of, peer_info
@@ -32,8 +37,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("suzent_jupyter")
 
 NAME_CHARS = 64
+OFFERED = "peer.offered"
+_WORD = re.compile(r"\w[\w.-]*")
 _STOP_SECONDS = 1.5
-_SHORTEST_PREFIX = 4
+_ASKED_FOR_PROOF = 32  # peers, when a gateway is asked for control
+_FLIPS, _FLIPS_SECONDS = 8, 600.0
 _MODULES = ("suzent_jupyter.node", "suzent_jupyter.peers.remote", "suzent_jupyter.peers.references")
 
 
@@ -60,11 +68,13 @@ class PeerBook:
         self.vault: TokenVault
         self.tokens: PeerTokens
         self._own_url = own_url
+        self._flips = Flips()
+        self._readers: dict[str, set[Callable[[SuzentError], None]]] = {}
+        self._background = Background("peers")
+        self.in_background = self._background.run
         self._kept = KeptPeers(gateway.store, gateway.audit)
         self._http: PeerHttp | None = None
         self._made = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._stopped = False
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def load(self) -> None:
@@ -82,12 +92,8 @@ class PeerBook:
 
     async def stop(self) -> None:
         """Give up what is under way, within 2 s."""
-        self._stopped = True
         self.statuses.stop()
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_STOP_SECONDS)
+        await self._background.stop(_STOP_SECONDS)
         if self._http is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0.5):
@@ -115,7 +121,11 @@ class PeerBook:
         """Return the same, if it may be driven; ``peer_off`` otherwise."""
         peer = await self.peer(principal, reference)
         if peer.mode != "trigger":
-            raise SuzentError("peer_off", f"{peer.name} is {'paused' if peer.mode == 'paused' else 'switched off'}.")
+            raise SuzentError(
+                "peer_off",
+                f"{peer.name} is {'paused' if peer.mode == 'paused' else 'switched off'}.",
+                hint=f"`%suzent mode {self._word(peer)} trigger` lets you drive it again.",
+            )
         return peer
 
     async def token(self, peer: KeptPeer) -> str:
@@ -145,19 +155,41 @@ class PeerBook:
         """Return where the peer at a URL reaches this gateway; an empty URL if nowhere."""
         return await self._own_url(peer_url)
 
-    def refused_by(self, peer: KeptPeer, error: SuzentError) -> None:
-        """Take note that a peer did not accept our token, where that is what ``error`` says."""
-        current = self.all.get(peer.peer_id)
-        if error.code == "peer_revoked" and current is not None and current.base_url == peer.base_url:
-            self.statuses.note(current, "revoked")
-
     async def adopt(
-        self, principal: Principal, base_url: str, name: str, identity: str, token: str, action: str
+        self,
+        principal: Principal,
+        base_url: str,
+        name: str,
+        identity: str,
+        token: str,
+        action: str,
+        proven: Collection[str] = (),
     ) -> KeptPeer:
-        """Keep a peer that gave us a token: in the place of the one it was before, or as a new one."""
+        """Keep a peer that gave us a token: in the place of the one it was before, or as a new one.
+
+        ``proven`` are the ids of peers that the gateway at this address has proved to be.
+        """
+        former = await self._former(principal.account, base_url, identity, proven)
+        return await self.put(principal, former, base_url, name, identity, token, action)
+
+    async def put(
+        self,
+        principal: Principal,
+        former: KeptPeer | None,
+        base_url: str,
+        name: str,
+        identity: str,
+        token: str,
+        action: str,
+    ) -> KeptPeer:
+        """Keep a peer in the place of a former one, or as a new one."""
         account = principal.account
-        former = await self._former(account, base_url, identity)
         async with self.changing:
+            if action == OFFERED and any(
+                other.base_url == base_url and (former is None or other.peer_id != former.peer_id)
+                for other in self.of(account)
+            ):
+                raise SuzentError("address_refused", "A peer of that address was added meanwhile.")
             former = self.all.get(former.peer_id) if former is not None else None
             called = name or clean_text(urlsplit(base_url).netloc, NAME_CHARS)
             if former is None:
@@ -168,6 +200,8 @@ class PeerBook:
             await self.tokens.set(peer.peer_id, token)
             row = Row(account, principal.actor, action, node=peer.name)
             row.detail = {"peer_id": peer.peer_id, "base_url": base_url, "node_identity": identity}
+            if former is not None and former.base_url != base_url:
+                row.detail["was_at"] = former.base_url
             try:
                 await self._kept.put(peer, [row])
             except BaseException:
@@ -183,17 +217,43 @@ class PeerBook:
         self.in_background(self.statuses.refresh([peer], force=True))
         return peer
 
-    async def _former(self, account: str, base_url: str, identity: str) -> KeptPeer | None:
-        """Return the peer that a gateway was before: of its identity, else of its address, never of its name."""
+    async def _former(self, account: str, base_url: str, identity: str, proven: Collection[str]) -> KeptPeer | None:
+        """Return the peer that a gateway was before: of its identity, else of its address, never of its name.
+
+        An identity is only claimed. At another address it counts for a gateway that has proved to be that peer, or
+        is on the same machine; and nowhere while the old address still honours our token.
+        """
         peers = self.of(account)
         for peer in peers:
             if identity and peer.node_identity == identity:
                 if peer.base_url == base_url:
                     return peer
-                # An identity is only claimed. Where the old address still honours our token, it is another's.
-                if (await self._standing(peer)).status != "ready":
+                likely = peer.peer_id in proven or is_same_host(peer.base_url, base_url)
+                if likely and (await self.standing(peer)).status != "ready":
                     return peer
         return next((peer for peer in peers if peer.base_url == base_url), None)
+
+    async def proven_at(self, account: str, base_url: str, pin: str | None) -> frozenset[str]:
+        """Return the peers that the gateway at an address proves to be, of those that are elsewhere by what we know."""
+        asked = [
+            peer
+            for peer in self.of(account)
+            if peer.own_device_id and peer.base_url != base_url and not is_same_host(peer.base_url, base_url)
+        ][:_ASKED_FOR_PROOF]
+        if not asked:
+            return frozenset()
+        http = await self.http()
+        from ...gateway.tokens import token_digest
+        from ...peers.remote import RemoteGateway
+
+        remote = RemoteGateway(http, self.gateway.limits, base_url, pin=pin)
+
+        async def proves(peer: KeptPeer) -> bool:
+            token = await self.tokens.get(peer.peer_id)
+            return token is not None and await remote.proves(peer.own_device_id, token_digest(token))
+
+        found = await asyncio.gather(*map(proves, asked))
+        return frozenset(peer.peer_id for peer, proved in zip(asked, found, strict=True) if proved)
 
     async def forget(self, peer: KeptPeer, principal: Principal, detail: dict[str, Any]) -> None:
         """Drop a peer and its token; call it while :attr:`changing` is held."""
@@ -201,21 +261,25 @@ class PeerBook:
         row.detail = {"peer_id": peer.peer_id, "base_url": peer.base_url, **detail}
         await self._kept.remove(peer, [row])
         self.all.pop(peer.peer_id, None)
+        self._flips.forget(peer.peer_id)
         self.statuses.forget(peer.peer_id)
+        for end in list(self._readers.get(peer.peer_id, ())):
+            end(_severed(peer))
         self.tell("removed", peer)
         await self.http()
         await self.tokens.forget(peer.peer_id)
 
     async def _probe(self, peer: KeptPeer) -> Status:
-        standing = await self._standing(peer)
-        if standing.status == "ready" and standing.device_id != peer.own_device_id:
+        standing = await self.standing(peer)
+        if standing.status == "ready" and not peer.own_device_id:  # it stays, whatever the peer says next
             with contextlib.suppress(SuzentError):
                 await self.alter(peer, "gateway", "peer.known", {}, own_device_id=standing.device_id)
         if standing.status == "offline" and self.away is not None:
             self.in_background(self.away(peer))
         return standing.status
 
-    async def _standing(self, peer: KeptPeer) -> Standing:
+    async def standing(self, peer: KeptPeer) -> Standing:
+        """Ask a peer whether our token still holds; never fails."""
         http = await self.http()
         from ...peers.remote import RemoteGateway, Standing
 
@@ -229,7 +293,7 @@ class PeerBook:
         if current is None:
             return
         revoked = status == "revoked"
-        if status != "offline" and current.revoked != revoked:
+        if status != "offline" and current.revoked != revoked and self._flips.allows(peer.peer_id):
             self.in_background(self._note_revoked(current, revoked))
         self.tell("changed", current)
 
@@ -249,36 +313,11 @@ class PeerBook:
 
     def find(self, account: str, reference: str) -> KeptPeer | None:
         """Return a peer by what somebody typed; None if it is none, ``peer_unknown`` if it is several."""
-        peers = self.of(account)
-        wanted = reference.strip()
-        folded = wanted.casefold()
-        for matching in (
-            [peer for peer in peers if peer.peer_id == wanted],
-            [peer for peer in peers if peer.name.casefold() == folded],
-            [peer for peer in peers if peer.base_url == wanted.rstrip("/")],
-            [peer for peer in peers if len(wanted) >= _SHORTEST_PREFIX and peer.peer_id.startswith(wanted)],
-        ):
-            if len(matching) == 1:
-                return matching[0]
-            if matching:
-                ids = [peer.peer_id for peer in matching]
-                raise SuzentError(
-                    "peer_unknown", f"Several peers are called {shown(reference)}: {', '.join(ids)}.",
-                    hint="Use the id.", details={"ids": ids},
-                )  # fmt: skip
-        return None
+        return find_peer(self.of(account), reference)
 
     def inbound_device(self, account: str, reference: str) -> Device | None:
         """Return the grant of a gateway that may only drive us, by its id or name."""
-        devices = [device for device in self.gateway.devices if is_grant(device, account)]
-        wanted, folded = reference.strip(), reference.strip().casefold()
-        for matching in (
-            [device for device in devices if device.device_id == wanted],
-            [device for device in devices if device.display_name.casefold() == folded],
-        ):
-            if len(matching) == 1:
-                return matching[0]
-        return None
+        return find_grant([device for device in self.gateway.devices if is_grant(device, account)], reference)
 
     async def remote(self, peer: KeptPeer, *, pin: str | None = None) -> RemoteGateway:
         """Return a peer to be called with its token; fails as :meth:`token`."""
@@ -304,14 +343,41 @@ class PeerBook:
         self.tell("changed", changed)
         return changed
 
+    def way_back(self, peer: KeptPeer) -> str:
+        """Return what to do when a peer took its control back."""
+        return f"`%suzent control {self._word(peer)}` asks it for control again."
+
+    def _word(self, peer: KeptPeer) -> str:
+        """Return a peer as a word of a command: its name, or its id where that would need quotes or is not its own."""
+        own = [other.name.casefold() for other in self.of(peer.account)].count(peer.name.casefold()) == 1
+        return peer.name if own and _WORD.fullmatch(peer.name) else peer.peer_id
+
     @contextlib.contextmanager
     def noticing(self, peer: KeptPeer) -> Iterator[None]:
-        """Take note, while a peer is called, that it does not accept our token."""
+        """Take note, while a peer is called, that it does not accept our token; the error then names the way back."""
         try:
             yield
         except SuzentError as error:
-            self.refused_by(peer, error)
+            current = self.all.get(peer.peer_id)
+            if error.code == "peer_revoked" and current is not None:
+                error.hint = self.way_back(current)
+                if current.base_url == peer.base_url:
+                    self.statuses.note(current, "revoked")
             raise
+
+    @contextlib.contextmanager
+    def while_kept(self, peer: KeptPeer, end: Callable[[SuzentError], None]) -> Iterator[None]:
+        """Call ``end`` with ``revoked`` if a peer is removed while something is read from it."""
+        if peer.peer_id not in self.all:
+            end(_severed(peer))
+        readers = self._readers.setdefault(peer.peer_id, set())
+        readers.add(end)
+        try:
+            yield
+        finally:
+            readers.discard(end)
+            if not readers:
+                self._readers.pop(peer.peer_id, None)
 
     def tell(self, kind: str, peer: KeptPeer) -> None:
         """Tell subscribers of a peer that came, changed or went."""
@@ -326,19 +392,39 @@ class PeerBook:
         """Return what keeps two changes of one thing apart."""
         return self._locks.setdefault((account, key), asyncio.Lock())
 
-    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something until it ends or the gateway stops."""
-        if self._stopped:
-            work.close()
-            return
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("Something about peers failed in the background", exc_info=error)
+class Flips:
+    """How often each peer may change its mind on our token for that to be written down."""
+
+    def __init__(self) -> None:
+        self._at: dict[str, deque[float]] = {}
+
+    def allows(self, peer_id: str) -> bool:
+        """Tell whether a further change is written; that counts as one."""
+        times, now = self._at.setdefault(peer_id, deque(maxlen=_FLIPS)), time.monotonic()
+        if len(times) == _FLIPS and now - times[0] < _FLIPS_SECONDS:
+            return False
+        times.append(now)
+        return True
+
+    def forget(self, peer_id: str) -> None:
+        """Forget a peer that is gone."""
+        self._at.pop(peer_id, None)
+
+
+def is_same_host(base_url: str, other: str) -> bool:
+    """Tell whether two addresses are of one machine by their host."""
+    return urlsplit(base_url).hostname == urlsplit(other).hostname
+
+
+def looks_like_address(text: str) -> bool:
+    """Tell whether text could be meant as an address; what others call themselves must not stand for one."""
+    return any(char in text for char in ":/@") or ("." in text and " " not in text.strip())
+
+
+def _severed(peer: KeptPeer) -> SuzentError:
+    message = f"{peer.name} was removed here while it answered; its turn may go on over there."
+    return SuzentError("revoked", message, hint="Its operator can stop it.")
 
 
 def base_address(text: str) -> PeerAddress:
@@ -349,8 +435,3 @@ def base_address(text: str) -> PeerAddress:
         return peer_address(text)
     except ValueError as error:
         raise SuzentError("invalid_request", str(error)) from None
-
-
-def shown(reference: str) -> str:
-    """Return what somebody typed, as it stands in an error."""
-    return f"'{clean_text(reference, 64)}'"

@@ -35,6 +35,8 @@ class Waiting:
         Who asked.
     remote : RemoteGateway
         Whom.
+    proven : frozenset of str
+        The ids of peers that the gateway there has proved to be.
     status : str
         ``pending``, ``approved``, ``denied`` or ``expired``.
     """
@@ -47,10 +49,11 @@ class Waiting:
     code: str = ""
     expires_at: str = ""
     gateway_id: str = ""
+    proven: frozenset[str] = frozenset()
     status: str = "pending"
     peer_id: str | None = None
     problem: SuzentError | None = None
-    decision: Decision | None = None
+    decision: Decision | None = field(default=None, repr=False)
     until: float = 0.0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -101,9 +104,18 @@ class ControlRequests:
             del self._requests[key]
         self._run(self._wait(waiting))
 
-    def open(self, account: str) -> list[Waiting]:
-        """Return those that wait."""
-        return [each for key, each in self._requests.items() if key[0] == account and each.status == "pending"]
+    def open(self, account: str, base_url: str = "") -> list[Waiting]:
+        """Return those that wait; with an address those of it alone."""
+        return [
+            each
+            for key, each in self._requests.items()
+            if key[0] == account and base_url in ("", key[1]) and each.status == "pending"
+        ]
+
+    def drop(self, account: str, base_url: str) -> None:
+        """Wait for the answer of an address no longer, nor take it."""
+        for waiting in self.open(account, base_url):
+            waiting.status, waiting.decision = "expired", None
 
     def find(self, account: str, request_id: str, base_url: str = "") -> Waiting | None:
         """Return one, also one that was decided; without an address the newest of that id."""
@@ -125,6 +137,8 @@ class ControlRequests:
                 return
             if waiting.decision is None:
                 decision = await waiting.remote.decision(waiting.request_id)
+                if waiting.status != "pending":
+                    return  # dropped meanwhile
                 if decision.status == "pending":
                     if time.monotonic() > waiting.until:
                         waiting.status = "expired"

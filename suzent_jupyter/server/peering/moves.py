@@ -7,6 +7,7 @@ after what answers there has proved that it issued our token.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 from typing import TYPE_CHECKING
@@ -14,9 +15,11 @@ from urllib.parse import urlsplit
 
 from ...gateway.devices import Device
 from ...gateway.peers import KeptPeer
+from ...protocol.address import is_loopback_host
 from ...protocol.errors import SuzentError
 from ...protocol.peers import grant_proof
 from ...protocol.text import clean_text
+from ..auth import is_loopback
 from ..own_address import OwnAddress
 from .book import PeerBook, base_address
 from .hints import Hints
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("suzent_jupyter")
 
 _ANNOUNCED_AT_ONCE = 8
+_FOLLOWING_BEATS = 2  # times `callback_timeout`: for all addresses that were named meanwhile
 
 
 class Moves:
@@ -52,7 +56,7 @@ class Moves:
         holders = [
             device
             for device in self._gateway.devices
-            if device.scope == "agent" and device.callback_url and device.status == "active" and not device.expired
+            if device.scope == "agent" and device.callback_url and device.speaks
         ]
         slots = asyncio.Semaphore(_ANNOUNCED_AT_ONCE)
 
@@ -66,18 +70,21 @@ class Moves:
         """Take a hint that a grant we hold has changed; ``host`` is where it came from, ``""`` if unknown."""
         self._hints.heard(clean_text(base_url, 2048), host)
 
-    async def prove(self, wanted: ProofRequest) -> str:
+    async def prove(self, wanted: ProofRequest, host: str) -> str:
         """Return the proof that this gateway issued a grant, and is reached at that address.
+
+        Loopback is an address of ours on this machine alone: on the machine of a holder it is somebody else's, who
+        could pass the question on to us. ``host`` is where it came from, ``""`` if unknown.
 
         What is no grant of ours, or no address, is answered in the same way; the proof is none then.
         """
         device = self._gateway.devices.by_id(wanted.device_id)
         digest = device.digest if device is not None and device.scope == "agent" else secrets.token_bytes(32)
-        if not await self._is_own(wanted.base_url):
+        if not await self._is_own(wanted.base_url, host):
             digest = secrets.token_bytes(32)
         return grant_proof(digest, wanted.nonce, wanted.base_url)
 
-    async def _is_own(self, base_url: str) -> bool:
+    async def _is_own(self, base_url: str, asked_from: str) -> bool:
         await self._book.http()
         from ...peers.address import socket_of
         from ...peers.callback import normal_host
@@ -86,6 +93,8 @@ class Moves:
             host = normal_host(urlsplit(base_url).hostname or "")
             socket_url = socket_of(base_address(base_url).base_url)
         except (ValueError, SuzentError):
+            return False
+        if is_loopback_host(host) and not (asked_from and is_loopback(asked_from)):
             return False
         # Names are not looked up for strangers.
         literal = host == "localhost" or ":" in host or host.replace(".", "").isdigit()
@@ -99,16 +108,21 @@ class Moves:
         await self._book.http()
         from ...peers.callback import check_callback
 
-        for address, host in named.items():
+        async def try_at(address: str, host: str) -> None:
             try:
                 base_url = base_address(check_callback(address, [host])).base_url
             except SuzentError as error:
                 log.debug("A peer's new address is not looked at: %s", error.message)
-                continue
+                return
             for peer in list(self._book.all.values()):
                 seen = self._book.statuses.of(peer.peer_id)
                 if peer.base_url != base_url and seen is not None and seen.status == "offline":
                     await self._follow(peer, base_url, [host])
+
+        # Whoever names addresses that never answer must not hold up the next look, which may be of a real change.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FOLLOWING_BEATS * self._gateway.limits.callback_timeout):
+                await asyncio.gather(*(try_at(address, host) for address, host in named.items()))
 
     async def _follow(self, peer: KeptPeer, base_url: str, hosts: list[str]) -> bool:
         """Move a peer to an address where it proves to be; tells whether it did."""
@@ -134,13 +148,9 @@ class Moves:
         return True
 
     async def _pin_of(self, base_url: str) -> str | None:
-        from ...node import VaultError
-        from ...node.pin import origin
+        from ...node.pin import Trust
 
-        try:
-            return await asyncio.to_thread(self._book.vault.get, f"pin:{origin(base_url)}")
-        except VaultError:
-            return None
+        return await asyncio.to_thread(Trust(base_url, vault=self._book.vault).known) or None
 
     async def say_changed(self, device: Device, *, moved: bool = False) -> None:
         """Tell the holder of a grant to look again; ``moved``: and where we are now."""
@@ -163,7 +173,7 @@ class Moves:
     async def find_elsewhere(self, peer: KeptPeer) -> None:
         """Look for a peer where it said that it is told of a revoke, which it may have said later."""
         named = {
-            device.callback_url.rstrip("/")
+            device.callback_url
             for device in self._gateway.devices
             if is_grant(device, peer.account) and is_of(device, peer) and device.callback_url
         }

@@ -6,28 +6,36 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Literal
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 from ...gateway.audit import Row
-from ...gateway.devices import Device
-from ...gateway.peers import KeptPeer, PeerMode
+from ...gateway.devices import Departure, Device
+from ...gateway.peers import KeptPeer
 from ...protocol.errors import SuzentError
 from ...protocol.params import read_timeout
 from ...protocol.peers import ControlResponse, PeerInfo, PeerListResponse
 from ...protocol.text import clean_text
 from ..own_address import OwnAddress
-from .book import NAME_CHARS, PeerBook, base_address
+from .book import NAME_CHARS, PeerBook, base_address, looks_like_address
 from .control_requests import ControlRequests, Waiting
 from .moves import Moves
 from .reached_at import OwnUrl
 from .reverse import Reverse
-from .view import inbound_info, is_grant, is_near, is_of, is_same_holder, peer_info
+from .view import inbound_info, is_grant, is_near, is_of, peer_info
 
 if TYPE_CHECKING:
     from ...gateway import Gateway, Principal
     from ...peers.http import PeerHttp
     from ...peers.remote import Decision
-    from ...protocol.peers import ControlRequest, PeerCapability, PeerInvokeRequest, PeerOffer, ProofRequest
+    from ...protocol.peers import (
+        ControlRequest,
+        PeerCapability,
+        PeerInvokeRequest,
+        PeerMode,
+        PeerOffer,
+        ProofRequest,
+    )
 
 log = logging.getLogger("suzent_jupyter")
 
@@ -98,9 +106,17 @@ class Peering:
         """Return where a peer reaches this gateway; an empty URL if nowhere."""
         return await self._book.own_url_of(peer.base_url)
 
-    def refused_by(self, peer: KeptPeer, error: SuzentError) -> None:
-        """Take note that a peer did not accept our token, where that is what ``error`` says."""
-        self._book.refused_by(peer, error)
+    def noticing(self, peer: KeptPeer) -> AbstractContextManager[None]:
+        """Take note, while a peer is called, that it does not accept our token."""
+        return self._book.noticing(peer)
+
+    def way_back(self, peer: KeptPeer) -> str:
+        """Return what to do when a peer took its control back."""
+        return self._book.way_back(peer)
+
+    def while_kept(self, peer: KeptPeer, end: Callable[[SuzentError], None]) -> AbstractContextManager[None]:
+        """Call ``end`` with ``revoked`` if a peer is removed while something is read from it."""
+        return self._book.while_kept(peer, end)
 
     async def set_reverse(self, principal: Principal, reference: str, *, enabled: bool) -> None:
         """Give a peer control of this gateway, or take it back; see :meth:`.reverse.Reverse.set_reverse`."""
@@ -114,9 +130,9 @@ class Peering:
         """Take a hint that a grant we hold has changed; see :meth:`.moves.Moves.hear`."""
         self._moves.hear(base_url, host)
 
-    async def prove(self, wanted: ProofRequest) -> str:
+    async def prove(self, wanted: ProofRequest, host: str) -> str:
         """Return the proof that this gateway issued a grant; see :meth:`.moves.Moves.prove`."""
-        return await self._moves.prove(wanted)
+        return await self._moves.prove(wanted, host)
 
     # -- what the routes do
 
@@ -138,26 +154,31 @@ class Peering:
 
         account, limits = principal.account, self._gateway.limits
         known = self._book.find(account, wanted.base_url)
-        device = None if known else self._book.inbound_device(account, wanted.base_url)
+        device = None
+        if known is None and not looks_like_address(wanted.base_url):  # its name is anybody's to choose
+            device = self._book.inbound_device(account, wanted.base_url)
         if known is not None:
             address = PeerAddress(known.base_url)
         else:
             address = base_address(device.callback_url if device and device.callback_url else wanted.base_url)
         name = clean_text(wanted.name or "", NAME_CHARS) or (device.display_name if device else "")
         async with self._book.lock(account, address.base_url):
-            for waiting in self._requests.open(account):
-                if waiting.base_url == address.base_url:
+            for waiting in self._requests.open(account, address.base_url):
+                await self._requests.look(waiting)  # it may have forgotten it, or have decided
+                if waiting.status in ("pending", "approved"):
                     return waiting.info()
             own = self._gateway.identity
             if address.gateway_id == own or await self._own_address.is_meant(socket_of(address.base_url)):
                 raise SuzentError("own_gateway", f"{address.base_url} is this gateway itself.")
             remote = RemoteGateway(http, limits, address.base_url, pin=address.pin)
             here = await self._book.own_url_of(address.base_url)
+            # Before it gives us another token, since with that it may forget the one it would prove to have given.
+            proven = await self._book.proven_at(account, address.base_url, address.pin)
             asked = await remote.request_control(self._gateway.settings.display_name, here.url, own)
             waiting = Waiting(
                 principal, address.base_url, name, asked.request_id,
                 RemoteGateway(http, limits, address.base_url),
-                code=asked.code, expires_at=asked.expires_at,
+                code=asked.code, expires_at=asked.expires_at, proven=proven,
             )  # fmt: skip
             self._requests.add(waiting)
             self._audit(principal, "peer.control", name or address.base_url, {"base_url": address.base_url})
@@ -187,7 +208,13 @@ class Peering:
     async def _take(self, waiting: Waiting, decision: Decision) -> KeptPeer:
         assert decision.token is not None
         return await self._book.adopt(
-            waiting.principal, waiting.base_url, waiting.name, decision.node_identity, decision.token, "peer.add"
+            waiting.principal,
+            waiting.base_url,
+            waiting.name,
+            decision.node_identity,
+            decision.token,
+            "peer.add",
+            waiting.proven,
         )
 
     def listing(self, principal: Principal) -> list[PeerInfo]:
@@ -262,6 +289,7 @@ class Peering:
         """Sever both directions; returns whose. It works while the peer is offline, and tells it afterwards."""
         await self._book.loaded.wait()
         account = principal.account
+        grants = [each for each in self._gateway.devices if is_grant(each, account)]
         peer = self._book.find(account, reference)
         if peer is None:
             device = self._book.inbound_device(account, reference)
@@ -270,15 +298,19 @@ class Peering:
                 raise AssertionError
             name, theirs = (
                 device.display_name,
-                [each for each in self._gateway.devices if is_grant(each, account) and is_same_holder(each, device)],
+                [
+                    each
+                    for each in grants
+                    if each is device or each.is_held_by(device.node_identity, device.callback_url)
+                ],
             )
         else:
-            name = peer.name
-            theirs = [each for each in self._gateway.devices if is_grant(each, account) and is_near(each, peer)]
+            name, theirs = peer.name, [each for each in grants if is_near(each, peer)]
         for each in theirs:
             if self._gateway.devices.by_id(each.device_id) is not None:
                 await self._gateway.revoke(principal, each.device_id)
         if peer is not None:
+            self._requests.drop(account, peer.base_url)  # or its approval would bring the peer back
             async with self._book.changing:
                 if self._book.all.get(peer.peer_id) is not None:
                     await self._book.forget(
@@ -286,7 +318,7 @@ class Peering:
                     )
         return name
 
-    def _departed(self, device: Device, how: Literal["revoked", "paused"]) -> None:
+    def _departed(self, device: Device, how: Departure) -> None:
         if device.scope != "agent":
             return
         drives_only = True

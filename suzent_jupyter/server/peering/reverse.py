@@ -11,8 +11,8 @@ from ...gateway.devices import Device
 from ...gateway.peers import KeptPeer
 from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
-from .book import NAME_CHARS, PeerBook, base_address
-from .view import is_grant, is_same_holder
+from .book import NAME_CHARS, OFFERED, PeerBook, base_address, is_same_host, looks_like_address
+from .view import is_grant
 
 if TYPE_CHECKING:
     from ...gateway import Principal
@@ -61,7 +61,7 @@ class Reverse:
         remote = await self._book.remote(peer)
         device = Device(
             "", b"", peer.name, platform="peer", scope="agent", account=peer.account, org=principal.org,
-            node_identity=peer.node_identity, callback_url=peer.base_url,
+            node_identity="" if self._is_anothers(peer) else peer.node_identity, callback_url=peer.base_url,
         )  # fmt: skip
         row = Row(principal.account, principal.actor, "grant.give", node=peer.name, detail={"base_url": peer.base_url})
         # What the peer holds already ends only when it has taken the new one.
@@ -77,9 +77,19 @@ class Reverse:
                 await self._gateway.revoke(principal, device.device_id)
             raise
         for former in list(self._gateway.devices):
-            same = is_grant(former, device.account) and is_same_holder(former, device)
+            same = former.account == device.account and former.is_held_by(device.node_identity, device.callback_url)
             if same and former.device_id != device.device_id:
                 await self._gateway.revoke(principal, former.device_id)
+
+    def _is_anothers(self, peer: KeptPeer) -> bool:
+        """Tell whether the identity a peer claims is that of a holder elsewhere, whose grant must not end for it."""
+        return any(
+            is_grant(each, peer.account)
+            and each.node_identity == peer.node_identity
+            and bool(each.callback_url)
+            and not is_same_host(each.callback_url, peer.base_url)
+            for each in self._gateway.devices
+        )
 
     async def take_offer(self, principal: Principal, offer: PeerOffer, host: str) -> None:
         """Take control that a gateway which drives us gives us in return.
@@ -112,7 +122,34 @@ class Reverse:
             raise SuzentError("invalid_request", "`token`: this can't be sent in a header.")
         if offer.pin and not (is_pin(offer.pin) and base_url.startswith("https:")):
             raise SuzentError("invalid_request", "`pin` is none, or goes with no https:// address.")
-        name = clean_text(offer.name, NAME_CHARS) or device.display_name
-        peer = await self._book.adopt(principal, base_url, name, device.node_identity, token, "peer.offered")
-        if offer.pin:
+        async with self._book.lock(device.account, "offers"):
+            peer = await self._adopt(principal, device, offer, base_url, token)
+        if offer.pin and peer is not None:
             await (await self._book.remote(peer, pin=offer.pin)).standing()  # proves the key, which is kept then
+
+    async def _adopt(
+        self, principal: Principal, device: Device, offer: PeerOffer, base_url: str, token: str
+    ) -> KeptPeer | None:
+        """Keep what is offered; None where a peer of ours stands there whose grant holds.
+
+        Nothing the holder says may touch a link that works: neither another's, nor the name of one.
+        """
+        mine = self._book.of(principal.account)
+        identity = device.node_identity
+        former = next((peer for peer in mine if peer.base_url == base_url), None)
+        if former is None and identity:
+            of_identity = [peer for peer in mine if peer.node_identity == identity]
+            former = next((peer for peer in of_identity if is_same_host(peer.base_url, base_url)), None)
+        if former is not None:
+            standing = await self._book.standing(former)
+            if standing.status == "ready" and former.base_url == base_url:
+                return None
+            if standing.status == "ready" or (former.base_url == base_url and standing.status == "offline"):
+                raise SuzentError("address_refused", f"{former.name} is a peer already, and its grant may still hold.")
+        elif len(mine) >= self._gateway.limits.offered_peers:
+            raise SuzentError("too_many_requests", "This gateway has so many peers that it takes no more offers.")
+        name = clean_text(offer.name, NAME_CHARS) or device.display_name
+        taken = {peer.name.casefold() for peer in mine} | {peer.peer_id for peer in mine}
+        if name.casefold() in taken or looks_like_address(name):
+            name = ""  # its address then
+        return await self._book.put(principal, former, base_url, name, identity, token, OFFERED)

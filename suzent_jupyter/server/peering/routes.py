@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from ...protocol.errors import SuzentError
 from ...protocol.peers import (
     ControlRequest,
     ControlResponse,
@@ -22,7 +23,7 @@ from ...protocol.peers import (
     ProofRequest,
     ProofResponse,
 )
-from ..auth import has_forwarding_headers
+from ..auth import has_browser_headers, has_forwarding_headers
 from ..request import Request
 
 
@@ -88,15 +89,24 @@ async def peer_offer(request: Request) -> DoneResponse:
 
 async def grant_changed(request: Request) -> GrantChangedResponse:
     """Look again whether the grants we hold still hold; its sender, whoever it is, learns nothing of that."""
-    request.service.peering.hear(request.model(GrantChanged).base_url, _sender(request))
+    request.service.peering.hear(_of_gateway(request).model(GrantChanged).base_url, _sender(request))
     return GrantChangedResponse()
 
 
 async def prove(request: Request) -> ProofResponse:
     """Prove to the holder of a grant that this gateway issued it, and is reached at the address it asks about."""
-    return ProofResponse(proof=await request.service.peering.prove(request.model(ProofRequest)))
+    return ProofResponse(
+        proof=await request.service.peering.prove(_of_gateway(request).model(ProofRequest), _sender(request))
+    )
+
+
+def _of_gateway(request: Request) -> Request:
+    """Refuse a web page: its visitors' gateways would call, in its name, what only their machines reach."""
+    if has_browser_headers(request.headers):
+        raise SuzentError("forbidden", "Gateways ask this, not web pages.")
+    return request
 
 
 def _sender(request: Request) -> str:
     """Return the host a request came from; ``""`` where a proxy stands between, whose word it would be."""
-    return "" if has_forwarding_headers(request.headers) else request.remote  # type: ignore[arg-type]
+    return "" if has_forwarding_headers(request.headers) else request.remote

@@ -14,26 +14,13 @@ def is_grant(device: Device, account: str) -> bool:
 
 
 def is_of(device: Device, peer: KeptPeer) -> bool:
-    """Tell whether a grant was given to a peer: by identity, else by address, never by name."""
-    if device.device_id == peer.reverse_device_id:
-        return True
-    if device.node_identity and peer.node_identity:
-        return device.node_identity == peer.node_identity
-    return bool(device.callback_url) and device.callback_url.rstrip("/") == peer.base_url
+    """Tell whether a grant was given to a peer."""
+    return device.device_id == peer.reverse_device_id or device.is_held_by(peer.node_identity, peer.base_url)
 
 
 def is_near(device: Device, peer: KeptPeer) -> bool:
     """Tell the same more broadly, for severing: nothing may stay that could be the peer's."""
-    return is_of(device, peer) or (bool(device.callback_url) and device.callback_url.rstrip("/") == peer.base_url)
-
-
-def is_same_holder(device: Device, other: Device) -> bool:
-    """Tell whether two grants are held by one gateway."""
-    if device.device_id == other.device_id:
-        return True
-    if device.node_identity and other.node_identity:
-        return device.node_identity == other.node_identity
-    return bool(device.callback_url) and device.callback_url == other.callback_url
+    return is_of(device, peer) or device.callback_url == peer.base_url
 
 
 def inbound_info(device: Device) -> PeerInfo:
@@ -75,5 +62,5 @@ def peer_info(peer: KeptPeer, theirs: list[Device], seen: Seen | None) -> PeerIn
         info.outbound_status, info.checked_at = seen.status, seen.checked_at
     elif peer.revoked:
         info.outbound_status = "revoked"
-    best = next((each for each in theirs if each.status == "active" and not each.expired), next(iter(theirs), None))
+    best = next((each for each in theirs if each.speaks), next(iter(theirs), None))
     return info if best is None else _with_inbound(info, best)
