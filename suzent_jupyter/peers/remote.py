@@ -187,12 +187,13 @@ class RemoteGateway:
             raise refusal(url, answer.status, answer.content, name)
         return await _read(url, answer)
 
-    async def offer(self, name: str, address: str, token: str, pin: str) -> None:
-        """Give it control of this gateway."""
+    async def offer(self, name: str, address: str, token: str, pin: str) -> bool:
+        """Give it control of this gateway; False where it keeps a grant of ours that it holds already."""
         body = {"name": name, "base_url": address, "token": token}
         if pin:
             body["pin"] = pin
-        await self._object("POST", "/nodes/peer-offer", body)
+        answer = await self._object("POST", "/nodes/peer-offer", body)
+        return answer.get("taken") is not False  # a Suzent server takes every one, and does not say so
 
     async def say_changed(self, address: str) -> None:
         """Tell it to look again whether our grants hold, and where we are reached now."""

@@ -245,6 +245,12 @@ class DoneResponse(Body):
     message: str = ""
 
 
+class OfferResponse(DoneResponse):
+    """Answer of ``POST /nodes/peer-offer``: ``taken`` is false where a grant of the sender's is held and kept."""
+
+    taken: bool = True
+
+
 class PromptAttachment(Body):
     """A file to send with a prompt: a path on the gateway's machine."""
 

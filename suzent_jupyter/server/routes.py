@@ -125,7 +125,7 @@ ROUTES: tuple[Route, ...] = (
           peers.PeerReverseRequest, peers.PeerReverseResponse),
     Route("POST", "/nodes/peers/{id}/remove", peer_routes.remove_peer, _FULL, "write", None, peers.DoneResponse),
     Route("GET", "/nodes/peers/{id}/files/{file}", transfer.proxy_file, _FULL, "read", media=_FILE),
-    Route("POST", "/nodes/peer-offer", peer_routes.peer_offer, _AGENT, "write", peers.PeerOffer, peers.DoneResponse),
+    Route("POST", "/nodes/peer-offer", peer_routes.peer_offer, _AGENT, "write", peers.PeerOffer, peers.OfferResponse),
     Route("POST", "/nodes/peer-invoke", granting.peer_invoke, _AGENT, "execute",
           peers.PeerInvokeRequest, rest.InvokeResponse, large=True),
     Route("GET", "/nodes/peer-files/{file}", transfer.serve_file, _NONE, "read", media=_FILE),

@@ -214,9 +214,7 @@ async def test_an_offer_that_fails_grants_nothing(one: ThreadedGateway, other: T
 
 
 @sync
-async def test_an_offer_that_fails_takes_nothing_and_one_that_is_taken_replaces(
-    one: ThreadedGateway, other: ThreadedGateway
-) -> None:
+async def test_an_offer_to_one_that_holds_a_grant_leaves_that(one: ThreadedGateway, other: ThreadedGateway) -> None:
     link, back = await control(one, other), await control(other, one)
     await post(other, f"/nodes/devices/{link.device_id}/status", {"status": "paused"})
     answer = await ask(one, "POST", f"/nodes/peers/{link.peer_id}/reverse", json={"enabled": True})
@@ -224,6 +222,21 @@ async def test_an_offer_that_fails_takes_nothing_and_one_that_is_taken_replaces(
     assert [each["device_id"] for each in (await get(one, "/nodes/devices"))["devices"]] == [back.device_id]
     assert (await back.peer())["outbound_status"] == "ready"
     await post(other, f"/nodes/devices/{link.device_id}/status", {"status": "active"})
+    await post(one, f"/nodes/peers/{link.peer_id}/reverse", {"enabled": True})
+    (held,) = (await get(one, "/nodes/devices"))["devices"]
+    assert held["device_id"] == back.device_id
+    assert (await back.peer())["outbound_status"] == "ready"
+    assert (await link.peer())["reverse_enabled"] is True
+    await post(one, f"/nodes/peers/{link.peer_id}/reverse", {"enabled": False})
+    assert (await get(one, "/nodes/devices"))["devices"] == []
+    assert (await back.peer())["outbound_status"] == "revoked"
+
+
+@sync
+async def test_an_offer_to_one_that_lost_its_grant_replaces_it(one: ThreadedGateway, other: ThreadedGateway) -> None:
+    link, back = await control(one, other), await control(other, one)
+    await post(one, f"/nodes/devices/{back.device_id}/status", {"status": "paused"})
+    assert (await back.peer())["outbound_status"] == "revoked"
     await post(one, f"/nodes/peers/{link.peer_id}/reverse", {"enabled": True})
     (held,) = (await get(one, "/nodes/devices"))["devices"]
     assert held["device_id"] != back.device_id

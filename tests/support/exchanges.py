@@ -3,7 +3,8 @@
 A file holds ``about``, optionally ``device`` (commands and answers of a device of ours), and ``steps``. A step either
 sends a ``request`` to our gateway ``as`` somebody (``operator``, nobody, or a token that was kept), or has the played
 server do something (``suzent``). ``answer`` says what comes back, ``sends`` what our gateway sent to the played server
-meanwhile, ``keep`` which values later steps name as ``{name}``.
+meanwhile, ``keep`` which values later steps name as ``{name}``. A step that is ``idle`` waits until no turn runs over
+there, since a turn ends a little after its last event.
 
 In what is expected, ``<text>``, ``<number>``, ``<time>``, ``<yes or no>``, ``<anything>`` and ``<nothing>`` (null,
 empty or not there) stand for values; an object may have more fields than are named, unless it has ``<exact>``.
@@ -42,6 +43,8 @@ class Exchange:
         """Take all steps."""
         for number, step in enumerate(self.told["steps"]):
             place = f"step {number}: {step.get('say') or json.dumps(step.get('request', step.get('suzent')))}"
+            if step.get("idle"):
+                wait_for(lambda: not self._suzent.do("look", what="running_chats"), 10, place)
             if "suzent" in step:
                 got: Any = {"body": self._suzent.do(step["suzent"][0], **self._fill(dict(step["suzent"][1])))}
             else:

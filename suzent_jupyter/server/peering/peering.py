@@ -122,9 +122,9 @@ class Peering:
         """Give a peer control of this gateway, or take it back; see :meth:`.reverse.Reverse.set_reverse`."""
         await self._reverse.set_reverse(principal, reference, enabled=enabled)
 
-    async def take_offer(self, principal: Principal, offer: PeerOffer, host: str) -> None:
+    async def take_offer(self, principal: Principal, offer: PeerOffer, host: str) -> bool:
         """Take control that is given in return; see :meth:`.reverse.Reverse.take_offer`."""
-        await self._reverse.take_offer(principal, offer, host)
+        return await self._reverse.take_offer(principal, offer, host)
 
     def hear(self, base_url: str, host: str) -> None:
         """Take a hint that a grant we hold has changed; see :meth:`.moves.Moves.hear`."""

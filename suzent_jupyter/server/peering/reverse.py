@@ -68,18 +68,32 @@ class Reverse:
         device, token = await self._gateway.issue_grant(device, row, replaces=False)
         try:
             with self._book.noticing(peer):
-                await remote.offer(self._gateway.settings.display_name, here.url, token, here.pin)
+                taken = await remote.offer(self._gateway.settings.display_name, here.url, token, here.pin)
+            held = device if taken else self._held_already(device)
             await self._book.alter(
-                peer, principal.actor, "peer.reverse", {"enabled": True}, reverse_device_id=device.device_id
+                peer, principal.actor, "peer.reverse", {"enabled": True}, reverse_device_id=held.device_id
             )
         except BaseException:
             with contextlib.suppress(SuzentError):
                 await self._gateway.revoke(principal, device.device_id)
             raise
-        for former in list(self._gateway.devices):
-            same = former.account == device.account and former.is_held_by(device.node_identity, device.callback_url)
-            if same and former.device_id != device.device_id:
-                await self._gateway.revoke(principal, former.device_id)
+        for other in self._of_same_holder(device):
+            if other is not held:
+                await self._gateway.revoke(principal, other.device_id)
+
+    def _of_same_holder(self, device: Device) -> list[Device]:
+        return [
+            each
+            for each in self._gateway.devices
+            if each.account == device.account and each.is_held_by(device.node_identity, device.callback_url)
+        ]
+
+    def _held_already(self, device: Device) -> Device:
+        """Return the grant that the peer says it holds and keeps."""
+        for each in self._of_same_holder(device):
+            if each is not device and each.speaks:
+                return each
+        raise SuzentError("bad_peer_answer", f"{device.display_name} says it holds a grant, but there is none.")
 
     def _is_anothers(self, peer: KeptPeer) -> bool:
         """Tell whether the identity a peer claims is that of a holder elsewhere, whose grant must not end for it."""
@@ -91,8 +105,8 @@ class Reverse:
             for each in self._gateway.devices
         )
 
-    async def take_offer(self, principal: Principal, offer: PeerOffer, host: str) -> None:
-        """Take control that a gateway which drives us gives us in return.
+    async def take_offer(self, principal: Principal, offer: PeerOffer, host: str) -> bool:
+        """Take control that a gateway which drives us gives us in return; False where what is held already is kept.
 
         Parameters
         ----------
@@ -126,6 +140,7 @@ class Reverse:
             peer = await self._adopt(principal, device, offer, base_url, token)
         if offer.pin and peer is not None:
             await (await self._book.remote(peer, pin=offer.pin)).standing()  # proves the key, which is kept then
+        return peer is not None
 
     async def _adopt(
         self, principal: Principal, device: Device, offer: PeerOffer, base_url: str, token: str

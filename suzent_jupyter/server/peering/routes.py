@@ -12,6 +12,7 @@ from ...protocol.peers import (
     DoneResponse,
     GrantChanged,
     GrantChangedResponse,
+    OfferResponse,
     PeerCapabilitiesResponse,
     PeerInvokeRequest,
     PeerListResponse,
@@ -81,10 +82,10 @@ async def remove_peer(request: Request) -> DoneResponse:
     return DoneResponse(message=f"Removed {name}.")
 
 
-async def peer_offer(request: Request) -> DoneResponse:
+async def peer_offer(request: Request) -> OfferResponse:
     """Take control that a gateway which drives us gives us in return."""
-    await request.service.peering.take_offer(request.principal, request.model(PeerOffer), _sender(request))
-    return DoneResponse()
+    offer = request.model(PeerOffer)
+    return OfferResponse(taken=await request.service.peering.take_offer(request.principal, offer, _sender(request)))
 
 
 async def grant_changed(request: Request) -> GrantChangedResponse:
