@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ._lazy import lazy_names
@@ -14,8 +16,9 @@ if TYPE_CHECKING:
     from .kernel import Gateway, connect
     from .node import NodeHost, capability, progress
     from .protocol import SuzentError
+    from .protocol.agents import Turn
 
-__all__ = ["Gateway", "NodeHost", "SuzentError", "__version__", "capability", "connect", "progress"]
+__all__ = ["Gateway", "NodeHost", "SuzentError", "Turn", "__version__", "agent", "capability", "connect", "progress"]
 
 __getattr__ = lazy_names(
     __name__,
@@ -24,10 +27,28 @@ __getattr__ = lazy_names(
         "Gateway": "kernel",
         "NodeHost": "node",
         "SuzentError": "protocol",
+        "Turn": "protocol.agents",
         "capability": "node",
         "progress": "node",
     },
 )
+
+
+class _Package(ModuleType):
+    """This package: its ``agent`` is the decorator also where the subpackage of that name was imported."""
+
+    @property
+    def agent(self) -> Any:
+        from .kernel.agent import agent
+
+        return agent
+
+    @agent.setter
+    def agent(self, subpackage: ModuleType) -> None:
+        """Leave it at that: Python offers each subpackage to its parent."""
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import conformance, demo, devices, discover, gateway, host, invite, joins
+from . import conformance, control, conversations, demo, devices, discover, gateway, host, invite, joins, peers, trigger
 
 app = typer.Typer(
     name="jupyter suzent",
@@ -15,6 +15,7 @@ app = typer.Typer(
 )
 node = typer.Typer(help="List, approve, invoke and host nodes.", no_args_is_help=True)
 app.add_typer(node, name="node")
+app.add_typer(node, name="nodes", hidden=True)  # as Suzent calls it
 
 
 def _version(wanted: bool) -> None:
@@ -32,5 +33,18 @@ def main(
     """The gateway your devices join, and the devices, from a terminal."""
 
 
-for module in (devices, invite, discover, joins, host, demo, gateway, conformance):
+for module in (
+    devices,
+    invite,
+    discover,
+    joins,
+    control,
+    peers,
+    trigger,
+    conversations,
+    host,
+    demo,
+    gateway,
+    conformance,
+):
     module.register(app, node)

@@ -2,53 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from .output import reporting, say, say_json, say_table
+from .common import Code, Json, Listing, Token, Url, commands, connected, done
+from .output import say, say_json
+from .results import Output, Overwrite, show
 
-if TYPE_CHECKING:
-    from ..kernel.gateway import Gateway
-
-Url = Annotated[
-    str | None,
-    typer.Option(
-        "--url", help="The gateway, such as http://127.0.0.1:25314. Default: SUZENT_BASE_URL, else the running one."
-    ),
-]
-Token = Annotated[
-    str | None, typer.Option("--token", help="Its token. Default: SUZENT_TOKEN or the running gateway's.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print the gateway's answer as JSON.")]
 Node = Annotated[str, typer.Argument(help="Name, id or first characters of the id.")]
-Code = Annotated[str, typer.Argument(help="The pairing code the device shows.")]
 Device = Annotated[str, typer.Argument(help="Name, id or first characters of the id of an approved device or token.")]
 
 
-@contextmanager
-def _gateway(url: str | None, token: str | None) -> Iterator[Gateway]:
-    from ..kernel.gateway import Gateway
-
-    with reporting(), Gateway(url, token) as gateway:
-        yield gateway
+NODES = Listing(
+    "/nodes", "nodes", "node node_id platform status commands", "No node is connected.", {"commands": commands}
+)
+PENDING = Listing(
+    "/nodes/pending",
+    "pending",
+    "code name platform kind invited remote commands",
+    "Nothing waits for approval.",
+    {
+        "commands": commands,
+        "invited": lambda item: str(item.get("invitation") or "yes") if item.get("invited") else "no",
+    },
+)
+DEVICES = Listing(
+    "/nodes/devices",
+    "devices",
+    "device device_id platform scope status connected token_hint",
+    "No device has been approved yet.",
+)
+AUDIT = Listing(
+    "/audit",
+    "entries",
+    "at actor action node command outcome ms",
+    "Nothing is recorded yet.",
+    {"ms": lambda item: "" if item.get("duration_ms") is None else f"{item['duration_ms']:.0f}"},
+)
 
 
 def register(app: typer.Typer, node: typer.Typer) -> None:
     """Add the commands."""
     config = typer.Typer(help="Show and change the gateway's settings.", no_args_is_help=True)
     app.add_typer(config, name="config")
-    node.command("list")(list_nodes)
+    node.command("list")(NODES.command("List the connected nodes."))
     node.command("status")(status)
     node.command("describe")(describe)
     node.command("invoke")(invoke)
-    node.command("pending")(pending)
+    node.command("pending")(PENDING.command("List what waits for approval."))
     node.command("approve")(approve)
     node.command("deny")(deny)
-    node.command("devices")(devices)
+    node.command("devices")(DEVICES.command("List every device and token that was approved."))
     node.command("revoke")(revoke)
     node.command("pause")(pause)
     node.command("resume")(resume)
@@ -58,16 +63,9 @@ def register(app: typer.Typer, node: typer.Typer) -> None:
     config.command("set")(config_set)
 
 
-def list_nodes(url: Url = None, token: Token = None, json: Json = False) -> None:
-    """List the connected nodes."""
-    with _gateway(url, token) as gateway:
-        columns = ["node", "node_id", "platform", "status", "commands"]
-        _list(gateway.get("/nodes"), "nodes", columns, "No node is connected.", json)
-
-
 def status(url: Url = None, token: Token = None, json: Json = False) -> None:
     """Say how things stand."""
-    with _gateway(url, token) as gateway:
+    with connected(url, token) as gateway:
         nodes, waiting = gateway.get("/nodes"), gateway.get("/nodes/pending")
         if json:
             say_json({"url": gateway.url, "nodes": nodes["count"], "pending": waiting["count"]})
@@ -82,7 +80,7 @@ def describe(node: Node, url: Url = None, token: Token = None, json: Json = Fals
     from ..kernel.gateway import find_node
     from ..kernel.node import description
 
-    with _gateway(url, token) as gateway:
+    with connected(url, token) as gateway:
         info = find_node(gateway.records("nodes"), node)
         if json:
             say_json(info)
@@ -104,10 +102,8 @@ def invoke(
     key: Annotated[
         str | None, typer.Option("--key", help="Idempotency key: the same call is made once within 5 minutes.")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the image, sound, file or data to this file.")
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --output if it exists.")] = False,
+    output: Output = None,
+    overwrite: Overwrite = False,
     url: Url = None,
     token: Token = None,
     json: Json = False,
@@ -117,69 +113,44 @@ def invoke(
 
     from ..kernel.values import Word, pair, read_json
 
-    with _gateway(url, token) as gateway:
+    with connected(url, token) as gateway:
         body: dict[str, Any] = {}
         if params is not None:
             body = read_json(sys.stdin.read() if params == "-" else params, "--params")
         # The shell has taken the quotes: what is left of them belongs to the value.
         body |= dict(pair(Word(text, 0)) for text in pairs or ())
         result = gateway.invoke(node, command, body, timeout=timeout, idempotency_key=key, on_progress=_progress(json))
-        if json:
-            say_json(result.body())
-        result.check()
-        if output is not None:
-            path = result.save(output, overwrite=overwrite)
-            if not json:
-                others = f", the first of {count} parts" if (count := len(result.binaries)) > 1 else ""
-                say(f"Wrote {path} ({path.stat().st_size} bytes{others}).")
-        elif not json:
-            say(result.text)
-            if result.binaries and sys.stdout.isatty():
-                sys.stderr.write("--output FILE writes it to a file.\n")
-
-
-def pending(url: Url = None, token: Token = None, json: Json = False) -> None:
-    """List what waits for approval."""
-    with _gateway(url, token) as gateway:
-        columns = ["code", "name", "platform", "kind", "invited", "remote", "commands"]
-        _list(gateway.get("/nodes/pending"), "pending", columns, "Nothing waits for approval.", json)
+        show(result, output, overwrite, json)
 
 
 def approve(code: Code, url: Url = None, token: Token = None, json: Json = False) -> None:
-    """Let in the device, or its new commands, that shows this code."""
-    with _gateway(url, token) as gateway:
-        _done(gateway.approve(code), "Approved.", json)
+    """Let in the device, or its new commands, that shows this code; or give control to the gateway that asks for it."""
+    with connected(url, token) as gateway:
+        done(gateway.approve(code), "Approved.", json)
 
 
 def deny(code: Code, url: Url = None, token: Token = None, json: Json = False) -> None:
-    """Turn away the device that shows this code."""
-    with _gateway(url, token) as gateway:
-        _done(gateway.deny(code), "Denied.", json)
-
-
-def devices(url: Url = None, token: Token = None, json: Json = False) -> None:
-    """List every device and token that was approved."""
-    with _gateway(url, token) as gateway:
-        columns = ["device", "device_id", "platform", "scope", "status", "connected", "token_hint"]
-        _list(gateway.get("/nodes/devices"), "devices", columns, "No device has been approved yet.", json)
+    """Turn away the device, or the gateway, that shows this code."""
+    with connected(url, token) as gateway:
+        done(gateway.deny(code), "Denied.", json)
 
 
 def revoke(device: Device, url: Url = None, token: Token = None, json: Json = False) -> None:
     """Take a device's approval away; its connection closes at once."""
-    with _gateway(url, token) as gateway:
-        _done(gateway.revoke(device), "Revoked.", json)
+    with connected(url, token) as gateway:
+        done(gateway.revoke(device), "Revoked.", json)
 
 
 def pause(device: Device, url: Url = None, token: Token = None, json: Json = False) -> None:
     """Refuse calls to a device for now."""
-    with _gateway(url, token) as gateway:
-        _done(gateway.pause(device), "Paused.", json)
+    with connected(url, token) as gateway:
+        done(gateway.pause(device), "Paused.", json)
 
 
 def resume(device: Device, url: Url = None, token: Token = None, json: Json = False) -> None:
     """Let a paused device work again."""
-    with _gateway(url, token) as gateway:
-        _done(gateway.resume(device), "Resumed.", json)
+    with connected(url, token) as gateway:
+        done(gateway.resume(device), "Resumed.", json)
 
 
 def host_token(
@@ -189,7 +160,7 @@ def host_token(
     json: Json = False,
 ) -> None:
     """Make a token of full authority for a program of your own. It is printed this once."""
-    with _gateway(url, token) as gateway:
+    with connected(url, token) as gateway:
         made = gateway.host_token(name)
         if json:
             say_json({"device_id": made.device_id, "token": made.token, "scope": "full"})
@@ -205,10 +176,8 @@ def audit(
     json: Json = False,
 ) -> None:
     """Show who did what, newest first."""
-    with _gateway(url, token) as gateway:
-        columns = ["at", "actor", "action", "node", "command", "outcome", "ms"]
-        body = gateway.get("/audit", limit=limit, before=before)
-        _list(body, "entries", columns, "Nothing is recorded yet.", json)
+    with connected(url, token) as gateway:
+        AUDIT.show(gateway.get("/audit", limit=limit, before=before), json)
 
 
 def config_get(
@@ -221,7 +190,7 @@ def config_get(
     from ..kernel.display import Config
     from ..kernel.settings import lookup
 
-    with _gateway(url, token) as gateway:
+    with connected(url, token) as gateway:
         body = gateway.config()
         if key is not None:
             value = lookup(body, key)
@@ -242,46 +211,12 @@ def config_set(
     """Change a setting."""
     from ..kernel.settings import parse_value
 
-    with _gateway(url, token) as gateway:
+    with connected(url, token) as gateway:
         body = gateway.post("/nodes/config", {key: parse_value(key, value)})
         if json:
             say_json(body)
         else:
             say(f"{key} is {body.get(key)}{' after a restart' if body.get('restart_required') else ''}.")
-
-
-def _list(body: dict[str, Any], field: str, columns: list[str], empty: str, json: bool) -> None:
-    if json:
-        say_json(body)
-    else:
-        rows = [item | {name: cell(item) for name, cell in _CELLS.items() if name in columns} for item in body[field]]
-        say_table(rows, columns, empty)
-
-
-def _names(capabilities: Any) -> str:
-    return ", ".join(str(item.get("name", "")) for item in capabilities or ())
-
-
-#: Columns that show something else than the field of their name.
-_CELLS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "name": lambda item: item.get("display_name"),
-    "node": lambda item: item.get("node", item.get("display_name")),
-    "device": lambda item: item.get("display_name"),
-    "code": lambda item: item.get("pairing_code"),
-    "commands": lambda item: _names(item.get("capabilities")),
-    "invited": lambda item: str(item.get("invitation") or "yes") if item.get("invited") else "no",
-    "connected": lambda item: "yes" if item.get("connected") else "no",
-    "ms": lambda item: "" if item.get("duration_ms") is None else f"{item['duration_ms']:.0f}",
-}
-
-
-def _done(body: dict[str, Any], otherwise: str, json: bool) -> None:
-    if json:
-        say_json(body)
-    else:
-        from ..kernel.plain import one_line
-
-        say(one_line(body.get("message")) or otherwise)
 
 
 def _progress(quiet: bool) -> Any:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .devices import Json, Token, Url, _gateway
+from .common import Json, Token, Url, connected
 from .output import say_aside, say_json, say_table
 
 
@@ -22,7 +22,7 @@ def discover(
     json: Json = False,
 ) -> None:
     """Look for other gateways on the local network and in the tailnet."""
-    with _gateway(url, token) as gateway:
+    with connected(url, token) as gateway:
         body = gateway.get("/nodes/discover", timeout=timeout)
         if json:
             say_json(body)

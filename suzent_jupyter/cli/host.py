@@ -33,7 +33,9 @@ def register(app: typer.Typer, node: typer.Typer) -> None:
             ),
         ] = "",
         capabilities: Annotated[str, typer.Option(help="Offer only these, comma-separated; camera.* works.")] = "",
-        module: Annotated[list[str] | None, typer.Option(help="File or module with @capability functions.")] = None,
+        module: Annotated[
+            list[str] | None, typer.Option(help="File or module with @capability functions, or an @agent.")
+        ] = None,
         description: Annotated[str, typer.Option(help="What this node is, for people and for routing.")] = "",
         tag: Annotated[list[str] | None, typer.Option(help="A word to find it by; may be repeated.")] = None,
         identity: Annotated[str, typer.Option(help="Stable id of this installation; made and kept otherwise.")] = "",
@@ -101,17 +103,20 @@ def _running() -> str | None:
 
 
 def _offered(modules: list[str], chosen: str, *, builtin: bool) -> list[Capability]:
+    from ..node.agent import on_device
     from ..node.builtin import available
     from ..node.capability import matching, registry
+    from ..protocol.text import split_list
 
+    on_device()
     for module in modules:
         _load(module)
     known = {each.name: each for each in asyncio.run(available())} if builtin else {}
     known |= registry
-    patterns = [part.strip() for part in chosen.split(",") if part.strip()] or ["*"]
+    patterns = split_list(chosen) or ["*"]
     found = {each.name: each for pattern in patterns if known for each in matching(known, pattern)}
     if not found:
-        raise _failed("This node would offer nothing: give --module with @capability functions.")
+        raise _failed("This node would offer nothing: give --module with @capability functions or an @agent.")
     return list(found.values())
 
 

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from .devices import Json, Token, Url
-from .output import reporting, say, say_json
+from .common import Json, Token, Url, connected
+from .output import say, say_json
 
 
 def register(app: typer.Typer, _node: typer.Typer) -> None:
@@ -24,9 +24,7 @@ def invite(
     json: Json = False,
 ) -> None:
     """Invite a device: a pairing link, good once, and its QR code. You still approve the device."""
-    from ..kernel.gateway import Gateway
-
-    with reporting(), Gateway(url, token) as gateway:
+    with connected(url, token) as gateway:
         invitation = gateway.invite(name)
         if json:
             say_json(invitation.body())

@@ -6,18 +6,27 @@ from typing import Annotated
 
 import typer
 
-from .devices import Json, Token, Url, _done, _gateway
-from .output import say, say_json, say_table
+from ..protocol.text import split_list
+from .common import Json, Listing, Token, Url, connected, done
+from .output import say, say_json
 
 Address = Annotated[
     str, typer.Argument(metavar="URL", help="The other gateway, such as ws://192.168.1.10:25314, or a pairing link.")
 ]
 
+CONNECTIONS = Listing(
+    "/nodes/connections",
+    "connections",
+    "gateway_url status code name error",
+    "No gateway has been joined.",
+    {"code": lambda item: item["pairing_code"]},
+)
+
 
 def register(app: typer.Typer, node: typer.Typer) -> None:
     """Add the commands."""
     node.command("connect")(connect)
-    node.command("connections")(connections)
+    node.command("connections")(CONNECTIONS.command("List the gateways this one has joined."))
     node.command("disconnect")(disconnect)
 
 
@@ -30,8 +39,8 @@ def connect(
     json: Json = False,
 ) -> None:
     """Make this gateway a node of another gateway or Suzent server."""
-    patterns = [part.strip() for part in capabilities.split(",") if part.strip()]
-    with _gateway(url, token) as gateway:
+    patterns = split_list(capabilities)
+    with connected(url, token) as gateway:
         joined = gateway.connect_to(address, name=name, capabilities=patterns or None)
         if json:
             say_json(joined)
@@ -39,20 +48,7 @@ def connect(
             say(joined.text("jupyter suzent node"))
 
 
-def connections(url: Url = None, token: Token = None, json: Json = False) -> None:
-    """List the gateways this one has joined."""
-    with _gateway(url, token) as gateway:
-        body = gateway.get("/nodes/connections")
-        if json:
-            say_json(body)
-        else:
-            rows = [
-                {**item, "name": item["display_name"], "code": item["pairing_code"]} for item in body["connections"]
-            ]
-            say_table(rows, ["gateway_url", "status", "code", "name", "error"], "No gateway has been joined.")
-
-
 def disconnect(address: Address, url: Url = None, token: Token = None, json: Json = False) -> None:
     """Leave a gateway that was joined; a second time drops it from the list."""
-    with _gateway(url, token) as gateway:
-        _done(gateway.disconnect_from(address), "Disconnected.", json)
+    with connected(url, token) as gateway:
+        done(gateway.disconnect_from(address), "Disconnected.", json)

@@ -54,6 +54,7 @@ class Call:
     deadline: float
     params: bytes | memoryview
     on_progress: Callable[[dict[str, Any]], None] | None = None
+    on_agent_event: Callable[[Any, int], None] | None = None
     origin: dict[str, Any] | None = None
     idempotency: tuple[str, str] | None = None
     fingerprint: bytes = b""

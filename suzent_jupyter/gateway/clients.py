@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.client import TOPICS, HelloMessage
 from ..protocol.errors import CLOSE_DEAD, CLOSE_GOING_AWAY, CLOSE_SLOW_READER, SuzentError
 from ..protocol.wire import CallFrame, decode, decode_call, encode_ascii
+from .answering.kernel_agent import KernelAgents
 from .calls import Outcome
 from .failures import internal
 from .liveness import Liveness
@@ -33,6 +34,7 @@ class ClientLink:
         self._calls: dict[str | int, asyncio.Future[Outcome]] = {}
         self._listeners: dict[str, Callable[[str, Any], None]] = {}
         self._seqs: dict[str, int] = {}
+        self._agents = KernelAgents(gateway, principal, self._send)
         self._outbox = Outbox(transport)
         self._closed = False
         transport.allow_bytes(int(gateway.limits.socket_bytes))
@@ -65,7 +67,7 @@ class ClientLink:
             if frame.type == "invoke":
                 self._invoke(frame)
             else:
-                self._frame(decode(data))
+                self._frame(decode(data), len(data))
         except SuzentError as error:
             body = error.as_frame()
             if frame is not None and _is_id(frame.id):
@@ -88,6 +90,7 @@ class ClientLink:
         self._listeners.clear()
         for future in list(self._calls.values()):
             future.cancel()
+        self._agents.close()
         self._gateway.client_closed(self)
 
     def close(self, code: int = CLOSE_GOING_AWAY, reason: str = "the gateway is stopping") -> None:
@@ -99,8 +102,10 @@ class ClientLink:
     def _dead(self) -> None:
         self.close(CLOSE_DEAD, "no sign of life")
 
-    def _frame(self, frame: dict[str, Any]) -> None:
+    def _frame(self, frame: dict[str, Any], size: int) -> None:
         match frame.get("type"):
+            case "agent.register" | "agent.unregister" | "agent.event":
+                self._agents.receive(frame, size)
             case "cancel":
                 future = self._calls.get(frame["id"]) if _is_id(frame.get("id")) else None
                 if future is not None:

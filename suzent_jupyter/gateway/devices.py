@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..protocol.errors import SuzentError
-from ..protocol.rest import ApprovedDeviceInfo
-from .principals import Authority, Principal
+from ..protocol.rest import ApprovedDeviceInfo, Covers
+from .clock import now_text
+from .principals import Authority, Grant, Principal
 from .tokens import token_digest
 
+#: How a token stopped speaking for anyone.
+Departure = Literal["revoked", "paused"]
 _AUTHORITY = {"node": Authority.NODE, "agent": Authority.AGENT, "full": Authority.FULL}
 
 
@@ -33,6 +36,14 @@ class Device:
         The commands that were shown when the operator approved.
     sharing : str
         ``account`` or ``enterprise``: who may see the node.
+    covers : str
+        Of a control grant: ``both``, ``agent`` or ``devices``.
+    commands : list of str
+        Of a control grant: patterns of the devices' commands it covers; empty for all.
+    unattended_tools : bool
+        Of a control grant: whether turns may use tools that would otherwise ask.
+    expires_at : str
+        When the token ends by itself; UTC, ISO 8601, ``""`` for never.
     """
 
     device_id: str
@@ -52,6 +63,38 @@ class Device:
     last_seen: str = ""
     trigger_count: int = 0
     last_triggered_at: str = ""
+    covers: Covers = "both"
+    commands: list[str] = field(default_factory=list)
+    unattended_tools: bool = False
+    expires_at: str = ""
+
+    @property
+    def grant(self) -> Grant | None:
+        """What it covers, for a control grant."""
+        if self.scope != "agent":
+            return None
+        return Grant(self.covers != "devices", self.covers != "agent", tuple(self.commands), self.unattended_tools)
+
+    @property
+    def expired(self) -> bool:
+        """Whether its time is over."""
+        return bool(self.expires_at) and self.expires_at <= now_text()
+
+    @property
+    def speaks(self) -> bool:
+        """Whether its token speaks for anyone: it is neither paused nor past its time."""
+        return self.status == "active" and not self.expired
+
+    def is_held_by(self, identity: str, address: str) -> bool:
+        """Tell whether this is a control grant of the gateway of that identity, or address where one of both has none.
+
+        Never by name: that is anybody's to choose.
+        """
+        if self.scope != "agent":
+            return False
+        if self.node_identity and identity:
+            return self.node_identity == identity
+        return bool(address) and self.callback_url == address
 
     def info(self, connected: bool) -> ApprovedDeviceInfo:
         """Return it as ``GET /nodes/devices`` shows it."""
@@ -72,6 +115,10 @@ class Device:
                 "connected": connected,
                 "sharing": self.sharing,
                 "capabilities": self.approved,
+                "covers": self.covers if self.scope == "agent" else None,
+                "commands": self.commands,
+                "unattended_tools": self.unattended_tools,
+                "expires_at": self.expires_at,
             }
         )
 
@@ -131,13 +178,12 @@ class Devices:
         )
 
     def authenticate(self, token: str) -> Principal | None:
-        """Return whom a token stands for; None for unknown and paused ones."""
+        """Return whom a token stands for; None for unknown, paused and expired ones."""
         device = self.by_token(token)
-        if device is None or device.status != "active":
+        if device is None or not device.speaks:
             return None
-        return Principal(
-            _AUTHORITY[device.scope], device.account, device.org, device.device_id, f"token:{device.device_id}"
-        )
+        actor = f"token:{device.device_id}"
+        return Principal(_AUTHORITY[device.scope], device.account, device.org, device.device_id, actor, device.grant)
 
     def visible(self, principal: Principal) -> list[Device]:
         """Return the devices of the caller's account."""

@@ -18,6 +18,8 @@ from ..protocol.text import clean_text
 from ..protocol.wire import Raw, ResultFrame, decode, encode
 from .audit import Audit, Row
 from .calls import Call, Outcome
+from .devices import Departure, Device
+from .granting.coverage import require_command
 from .idempotency import Idempotency
 from .principals import Principal
 from .registry import Registry
@@ -51,6 +53,7 @@ class Dispatcher:
         timeout: Any = None,
         idempotency_key: str | None = None,
         on_progress: Callable[[dict[str, Any]], None] | None = None,
+        on_agent_event: Callable[[Any, int], None] | None = None,
         origin: dict[str, Any] | None = None,
     ) -> asyncio.Future[Outcome]:
         """Start a call.
@@ -65,6 +68,8 @@ class Dispatcher:
             The parameters object as raw JSON; unpacked only where the capability declares what it takes.
         on_progress : callable, optional
             Called with ``{seq, fraction, message, data}``.
+        on_agent_event : callable, optional
+            Called with each frame ``agent.event`` as the device sent it, and its bytes.
         origin : dict, optional
             Kept in the audit trail.
 
@@ -83,19 +88,21 @@ class Dispatcher:
         seconds = read_timeout(timeout, self._limits.invoke_timeout, self._limits.invoke_timeout_max)
         if not self._settings.nodes_enabled:
             raise SuzentError("nodes_disabled", "This gateway's nodes are switched off.")
+        self.check_grant(principal, command, origin)
         session = self._registry.find(principal, node)
         try:
             fingerprint = b""
             if idempotency_key is not None:
                 fingerprint = _fingerprint(session.node_id, command, params)
-                earlier = self._idempotency.find((principal.account, idempotency_key), fingerprint)
+                earlier = self._idempotency.find(_key(principal, idempotency_key), fingerprint)
                 if earlier is not None:
                     return earlier
             call = self._check(principal, session, command, params, started, seconds)
             call.on_progress = on_progress
+            call.on_agent_event = on_agent_event
             call.origin = origin
             if idempotency_key is not None:
-                call.idempotency, call.fingerprint = (principal.account, idempotency_key), fingerprint
+                call.idempotency, call.fingerprint = _key(principal, idempotency_key), fingerprint
             session.submit(call)
         except SuzentError as error:
             self._note(principal, session, command, error.code, None, origin)
@@ -105,6 +112,16 @@ class Dispatcher:
         if call.idempotency is not None:
             return self._idempotency.hold(call.idempotency, fingerprint, call.future)
         return call.future
+
+    def check_grant(self, principal: Principal, command: str, origin: dict[str, Any] | None = None) -> None:
+        """Refuse what a control grant does not cover, before a word about which nodes there are."""
+        try:
+            require_command(principal, command)
+        except SuzentError as error:
+            row = Row(principal.account, principal.actor, "invoke", command=command[:128], outcome=error.code)
+            row.origin = origin
+            self._audit.record(row)
+            raise
 
     def _check(
         self,
@@ -119,7 +136,7 @@ class Dispatcher:
             raise SuzentError("command_denied", f"This gateway never runs '{command[:128]}'.")
         if session.device.status == "paused":
             raise SuzentError("paused", f"{session.display_name} is paused.")
-        capability = session.capability(command)
+        capability = session.capability(command, principal.grant)
         if capability.params_schema or capability.input_schema:
             encoded: bytes | memoryview = encode(check_params(capability, _object(params)))
         else:
@@ -186,10 +203,24 @@ class Dispatcher:
             }
         )
 
+    @staticmethod
+    def agent_event(session: NodeSession, frame: dict[str, Any], size: int) -> None:
+        """Pass on an event of the turn that a device's agent answers."""
+        call = session.calls.get(str(frame.get("request_id")))
+        if call is not None and call.on_agent_event is not None and not call.future.done():
+            call.on_agent_event(frame, size)
+
     def session_ended(self, session: NodeSession, error: SuzentError) -> None:
         """Fail all calls of a session at once."""
         for call in session.end():
             self.fail(call, error)
+
+    def caller_departed(self, device: Device, how: Departure) -> None:
+        """End the calls of a token that speaks for nobody any more: their results are not its owner's to have."""
+        for session in list(self._registry):
+            for call in session.calls_of(device.device_id):
+                session.give_up(call, "cancelled")
+                self.fail(call, SuzentError("unauthorized", f"The caller's token was {how}.", hint="Ask the operator."))
 
     @staticmethod
     def fail(call: Call, error: SuzentError) -> None:
@@ -266,6 +297,12 @@ def _outcome(frame: ResultFrame, is_ascii: bool = False) -> Outcome:
     if not frame.success and not text:
         text = "The device reported a failure without saying why."
     return Outcome(frame.success, frame.result, text[:_ERROR_CHARS] if text else None, is_ascii)
+
+
+def _key(principal: Principal, idempotency_key: str) -> tuple[str, str]:
+    """Return what a key means: a peer's are its own, so that it neither gets nor spoils the results of others."""
+    holder = f"{principal.account}\n{principal.credential_id}" if principal.grant is not None else principal.account
+    return holder, idempotency_key
 
 
 def _fingerprint(node_id: str, command: str, params: Raw) -> bytes:

@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from .._version import __version__
+from ..agent.clients import close_clients
+from ..protocol.device import AGENT_COMMAND
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.rest import ApprovedDeviceInfo, AuditEntry, NodeInfo, PairingActionResponse, PendingNodeInfo
 from ..protocol.text import clean_text
+from .answering.agents import Agents
+from .answering.conversations import Conversations
+from .answering.device_agent import agent_of_device
+from .answering.inbox import Inbox
+from .answering.model_agents import of_model
+from .answering.runs import Runs
 from .audit import Audit, Row
 from .changes import Changes
 from .clients import ClientLink
 from .clock import now_text
-from .devices import Device, Devices
+from .credentials import Credentials
+from .device_rows import load_devices
+from .devices import Departure, Device, Devices
 from .dispatch import Dispatcher
+from .granting.coverage import covered_nodes
+from .granting.grants import Grants
+from .granting.unauthorized import Unauthorized
 from .identity import load_identity, new_identity
 from .link import DeviceLink
 from .pairing import Pairing, Pending
+from .peer_files import PeerFiles
 from .principals import Principal
 from .registry import Registry
 from .session import NodeSession
@@ -35,13 +46,14 @@ from .settings import NEEDS_RESTART, Settings, save_settings
 from .sockets import Sockets
 from .store import Store
 from .tickets import Invitation, Tickets
-from .tokens import mint_token, token_digest, token_hint
 from .transport import Transport
 from .turns import Turns
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
     from pydantic import BaseModel
+
+    from ..agent.tools import FileAccess
 
 log = logging.getLogger("suzent_jupyter")
 
@@ -67,6 +79,8 @@ class Gateway:
         Whether every waiting device belongs to ``account``; otherwise to whoever enters its code.
     require_ticket : bool
         Whether a device that is not known must come by a pairing link to wait for approval.
+    agent_model : str
+        The model that answers prompts, as pydantic-ai names it; ``""`` for none.
     trusted_token : callable, optional
         Token → principal for tokens the server holds itself (the kernels' token).
     """
@@ -81,14 +95,17 @@ class Gateway:
         org: str = "",
         single_account: bool = True,
         require_ticket: bool = False,
+        agent_model: str = "",
         trusted_token: Callable[[str], Principal | None] = lambda token: None,
     ) -> None:
+        self.data_dir = data_dir
         self.settings = settings
         self.limits = limits
         self.account = account
         self.org = org
         self.waiting_account = account if single_account else None
         self.require_ticket = require_ticket
+        self.agent_model = agent_model
         self.trusted_token = trusted_token
         #: This gateway's id for good; a passing one while the store can't be read.
         self.identity = new_identity()
@@ -102,13 +119,29 @@ class Gateway:
         self.sockets = Sockets(limits)
         self.pairing = Pairing(limits, self.changes)
         self.tickets = Tickets(limits)
-        self.store = Store(data_dir, limits.store_poll, self._read_again)
+        self.store = Store(data_dir, limits.store_poll, self._store_changed)
         self.audit = Audit(self.store, self.changes, int(limits.audit_rows))
         self.dispatcher = Dispatcher(self.registry, settings, self.audit, limits)
         #: Topic → what a subscriber starts from, for what is not the gateway's own.
         self.snapshots: dict[str, Callable[[Principal], Sequence[BaseModel]]] = {}
+        #: Called when a token stops speaking for anyone: with its device, and ``revoked`` or ``paused``.
+        self.departures: list[Callable[[Device, Departure], None]] = [self.dispatcher.caller_departed]
+        self.credentials = Credentials(self)
+        self.agents = Agents()
+        self.agents.of_device = partial(agent_of_device, self)
+        if agent_model:
+            self.agents.of_model = of_model(self)
+        #: What an agent sees of the server's files; None when alone.
+        self.files: FileAccess | None = None
+        self.conversations = Conversations(self.store, self.changes, limits)
+        self.snapshots["conversations"] = self.conversations.snapshot
+        self.runs = Runs(self)
+        self.inbox = Inbox(self)
+        self.peer_files = PeerFiles(limits)
+        self.departures.append(self.peer_files.departed)
+        self.grants = Grants(self)
+        self.unauthorized = Unauthorized(limits)
         self._as_started: dict[str, Any] = {}
-        self._loop = asyncio.get_running_loop()
         self._links: dict[NodeSession, DeviceLink] = {}
         self._clients: set[ClientLink] = set()
         self._replacements: dict[str, deque[float]] = {}
@@ -123,21 +156,30 @@ class Gateway:
         def load(connection: sa.Connection) -> list[Device]:
             self.settings.remember(connection)
             identity.append(load_identity(connection))
-            return _load_devices(connection)
+            self.inbox.load(connection)
+            self.conversations.load(connection)
+            return load_devices(connection)
 
         devices = await self.store.open(load)
         if devices is not None:
-            self.devices.replace_all(devices)
             self.identity = identity[-1]
         self._as_started = self.settings.values()
+        self.credentials.start(devices)
         self.ready.set()
+        self.inbox.begin()
 
     async def stop(self) -> None:
         """Close every socket with 1001 and finish writing. Listening must have stopped already."""
+        self.runs.end_all()
         for link in [*self._links.values(), *self.sockets.all()]:
             link.going_away()
         for client in list(self._clients):
             client.close()
+        await asyncio.gather(self.inbox.stop(), self.runs.stop())
+        self.peer_files.close()
+        self.grants.close()
+        await self.credentials.stop()
+        await close_clients()
         await self.audit.flush()
         await self.store.close()
 
@@ -187,8 +229,9 @@ class Gateway:
         self._links[session] = link
         session.device.last_seen = session.connected_at
         self._tell_node("added" if old is None else "changed", session)
-        self._tell_device("changed", session.device)
+        self.credentials.tell("changed", session.device)
         self._note(session, "connect")
+        self.agents.tell()  # its program may be one
 
     def session_closed(self, session: NodeSession) -> None:
         """Take note that a node's socket is gone. A newer session of the same device stays untouched."""
@@ -236,28 +279,43 @@ class Gateway:
         self.dispatcher.session_ended(session, error)
         session.device.last_seen = now_text()
         if self.registry.remove(session) and tell:
-            self._remember_last_seen(session.device)
+            self.credentials.note_last_seen(session.device)
             self._tell_node("removed", session)
-            self._tell_device("changed", session.device)
+            self.credentials.tell("changed", session.device)
             self._note(session, "disconnect")
 
-    def _remember_last_seen(self, device: Device) -> None:
-        if self.devices.by_id(device.device_id) is not device:
-            return
+    # -- sockets (called by the parts) --
 
-        seen = {"last_seen": device.last_seen}
-        try:
-            # Nobody waits for it, and a failure is in the store's log.
-            written = self.store.run(lambda connection: _update_device(connection, device, seen))
-            written.add_done_callback(lambda done: done.cancelled() or done.exception())
-        except SuzentError:
-            return  # the gateway is stopping
+    def end_session(self, device: Device, error: SuzentError) -> None:
+        """End the session of a device, if it has one; its calls fail with the same error."""
+        session = self.registry.by_id(device.device_id)
+        if session is None:
+            return
+        link = self._links.get(session)
+        self.dispatcher.session_ended(session, error)
+        if link is not None:
+            link.end(error)
+
+    def close_clients(self, device: Device) -> None:
+        """Close the sockets a token opened, when it no longer speaks for anyone."""
+        if self.devices.by_id(device.device_id) is device and device.speaks:
+            return
+        for client in list(self._clients):
+            if client.credential_id == device.device_id:
+                client.close(4003, "this token was revoked or paused")
+
+    def tell_node_of(self, device: Device) -> None:
+        """Tell subscribers that a device changed, where it is connected."""
+        session = self.registry.by_id(device.device_id)
+        if session is not None:
+            self._tell_node("changed", session)
 
     # -- nodes --
 
     def list_nodes(self, principal: Principal) -> list[NodeInfo]:
         """Return the connected nodes a caller may see."""
-        return [session.info() for session in self.registry.visible(principal)]
+        nodes = [session.info() for session in self.registry.visible(principal)]
+        return nodes if principal.grant is None else covered_nodes(principal.grant, nodes)
 
     def node(self, principal: Principal, reference: str) -> NodeInfo:
         """Return one of them; ``node_not_found`` or ``node_ambiguous`` otherwise."""
@@ -306,12 +364,10 @@ class Gateway:
             node=device.display_name,
             detail={"commands": shown},
         )
-        await self._change_device(device, {"approved": approved}, row)
+        await self.credentials.change(device, {"approved": approved}, row)
         self.pairing.end(entry, "used")
         entry.link.capabilities_approved(entry)
-        session = self.registry.by_id(device.device_id)
-        if session is not None:
-            self._tell_node("changed", session)
+        self.tell_node_of(device)
         message = f"Approved {', '.join(shown)} of {device.display_name}."
         return PairingActionResponse(success=True, message=message, device_id=device.device_id)
 
@@ -332,130 +388,44 @@ class Gateway:
         )
         return PairingActionResponse(success=True, message=f"Denied {entry.display_name}.")
 
+    # -- devices and tokens --
+
     async def adopt(
         self, device: Device, row: Row | None = None, wanted: Callable[[], bool] = lambda: True
     ) -> tuple[Device, str]:
-        """Give a new device its id and token and keep it; return both.
+        """Give a new device its id and token; see :meth:`.credentials.Credentials.adopt`."""
+        return await self.credentials.adopt(device, row, wanted)
 
-        A device whose identity is known already takes its own place, so that pairing again leaves no ghost behind.
-        ``wanted`` is asked once it is on disk; if the device has hung up by then, all is put back as it was.
-
-        Raises
-        ------
-        SuzentError
-            ``code_gone`` in that case.
-        """
-        token = mint_token()
-        device.digest = token_digest(token)
-        device.token_hint = token_hint(token)
-        device.approved_at = device.last_seen = now_text()
-        if row is None:
-            row = Row(device.account, "kernel", "device.adopt", node=device.display_name)
-        former: list[dict[str, Any]] = []
-
-        def work(connection: sa.Connection) -> None:
-            # Whom it replaces is decided here, one after the other, also when another process shares the file.
-            former[:] = _same_installation(connection, device)
-            device.device_id = former[0]["device_id"] if former else secrets.token_hex(8)
-            row.node_id = device.device_id
-            _replace_device(connection, device, [asdict(device)])
-
-        rows = await self.audit.change([row], work)
-        if not wanted():
-            gone = msgspec.structs.replace(row, outcome="code_gone")
-            rows += await self.audit.change(
-                [gone], lambda connection: _replace_device(connection, device, former, only_if_same=True)
-            )
-            self.audit.publish(rows)
-            raise SuzentError("code_gone", f"{device.display_name} hung up before it could be approved.")
-        known = self.devices.by_id(device.device_id)
-        self.devices.put(device)
-        if known is not None:
-            self._end_session(known, SuzentError("replaced", "This device was paired again."))
-        self._tell_device("added" if known is None else "changed", device)
-        self.audit.publish(rows)
-        return device, token
-
-    # -- devices and tokens --
-
-    def list_devices(self, principal: Principal) -> list[ApprovedDeviceInfo]:
-        """Return every token of the caller's account."""
-        return [self._device_info(device) for device in self.devices.visible(principal)]
-
-    async def revoke(self, principal: Principal, device_id: str) -> PairingActionResponse:
-        """Revoke a token: its socket closes and its calls fail at once, answered after it is on disk."""
-        device = self.devices.find(principal, device_id)
-        row = self._device_row(principal, "device.revoke", device)
-
-        rows = await self.audit.change([row], lambda connection: _replace_device(connection, device, []))
-        self._drop_device(device)
-        self.audit.publish(rows)
-        return PairingActionResponse(
-            success=True, message=f"Revoked {device.display_name}.", device_id=device.device_id
-        )
-
-    async def set_status(self, principal: Principal, device_id: str, status: str) -> str:
-        """Pause or resume a token; returns the status in force."""
-        device = self.devices.find(principal, device_id)
-        if device.status != status:
-            action = "device.pause" if status == "paused" else "device.resume"
-            await self._change_device(device, {"status": status}, self._device_row(principal, action, device))
-            session = self.registry.by_id(device.device_id)
-            if session is not None:
-                self._tell_node("changed", session)
-            self._close_clients(device)
-        return device.status
+    async def issue_grant(self, device: Device, row: Row, *, replaces: bool = True) -> tuple[Device, str]:
+        """Give a control grant its id and token; see :meth:`.credentials.Credentials.issue_grant`."""
+        return await self.credentials.issue_grant(device, row, replaces=replaces)
 
     async def host_token(self, principal: Principal, name: str | None) -> tuple[Device, str]:
         """Make a token of full authority for the caller's own programs; it is shown this once."""
-        device = Device(
-            device_id="",
-            digest=b"",
-            display_name=clean_text(name or "", int(self.limits.name_chars)) or "host token",
-            platform="token",
-            scope="full",
-            account=principal.account,
-            org=principal.org,
-        )
-        row = Row(principal.account, principal.actor, "token.create", node=device.display_name)
-        return await self.adopt(device, row)
+        return await self.credentials.host_token(principal, name)
 
-    async def _change_device(self, device: Device, changes: dict[str, Any], row: Row) -> None:
-        rows = await self.audit.change([row], lambda connection: _update_device(connection, device, changes))
-        for name, value in changes.items():
-            setattr(device, name, value)
-        self._tell_device("changed", device)
-        self.audit.publish(rows)
+    def list_devices(self, principal: Principal) -> list[ApprovedDeviceInfo]:
+        """Return every token of the caller's account."""
+        return self.credentials.listing(principal)
 
-    def _drop_device(self, device: Device) -> None:
-        self.devices.remove(device.device_id)
-        self._end_session(device, SuzentError("revoked", f"{device.display_name} was revoked."))
-        self._close_clients(device)
-        self._tell_device("removed", device)
+    async def revoke(self, principal: Principal, device_id: str) -> PairingActionResponse:
+        """Revoke a token: its socket closes and its calls fail at once, answered after it is on disk."""
+        return await self.credentials.revoke(principal, device_id)
 
-    def _end_session(self, device: Device, error: SuzentError) -> None:
-        session = self.registry.by_id(device.device_id)
-        if session is None:
-            return
-        link = self._links.get(session)
-        self.dispatcher.session_ended(session, error)
-        if link is not None:
-            link.end(error)
+    async def set_status(self, principal: Principal, device_id: str, status: str) -> str:
+        """Pause or resume a token; returns the status in force."""
+        return await self.credentials.set_status(principal, device_id, status)
 
-    def _close_clients(self, device: Device) -> None:
-        """Close the sockets a token opened, when it no longer speaks for anyone."""
-        if self.devices.by_id(device.device_id) is device and device.status == "active":
-            return
-        for client in list(self._clients):
-            if client.credential_id == device.device_id:
-                client.close(4003, "this token was revoked or paused")
+    def still_speaks(self, principal: Principal) -> bool:
+        """Tell whether the token a caller came with, if any, still speaks for it: asked while an answer goes on."""
+        if not principal.credential_id:
+            return True
+        device = self.devices.by_id(principal.credential_id)
+        return device is not None and device.speaks
 
-    def _device_info(self, device: Device) -> ApprovedDeviceInfo:
-        return device.info(connected=self.registry.by_id(device.device_id) is not None)
-
-    @staticmethod
-    def _device_row(principal: Principal, action: str, device: Device) -> Row:
-        return Row(principal.account, principal.actor, action, node_id=device.device_id, node=device.display_name)
+    def note_use(self, principal: Principal) -> None:
+        """Count a use of the control grant a caller holds; nothing for all others."""
+        self.credentials.note_use(principal)
 
     # -- settings and audit --
 
@@ -502,20 +472,17 @@ class Gateway:
                 items = list(self.snapshots[topic](principal))
         return [item.model_dump() for item in items]
 
+    def _store_changed(self, connection: sa.Connection) -> None:
+        self.credentials.read_again(connection)
+
     # -- telling --
 
     def _tell_node(self, kind: str, session: NodeSession) -> None:
         self.changes.publish(
             "nodes", kind, lambda: session.info().model_dump(), lambda principal: Registry.may_see(principal, session)
         )
-
-    def _tell_device(self, kind: str, device: Device) -> None:
-        self.changes.publish(
-            "devices",
-            kind,
-            lambda: self._device_info(device).model_dump(),
-            lambda principal: principal.account == device.account,
-        )
+        if kind != "removed" and AGENT_COMMAND in session.capabilities:
+            self.agents.tell()
 
     def _note(self, session: NodeSession, what: str) -> None:
         name, remote = clean_text(session.display_name, 128), clean_text(session.transport.remote, 128)
@@ -530,79 +497,3 @@ class Gateway:
                 detail={"remote": session.transport.remote},
             )
         )
-
-    # -- another process wrote to the store --
-
-    def _read_again(self, connection: sa.Connection) -> None:
-        devices = _load_devices(connection)
-        self._loop.call_soon_threadsafe(self._take_over, devices)
-
-    def _take_over(self, devices: list[Device]) -> None:
-        """Follow what another process did to the devices: a token revoked there is dead here at once."""
-        current = {device.device_id: device for device in devices}
-        for old in self.devices:
-            new = current.pop(old.device_id, None)
-            if new is None or new.digest != old.digest:
-                self._drop_device(old)
-                if new is not None:
-                    self.devices.put(new)
-                    self._tell_device("added", new)
-            elif (new.status, new.approved, new.sharing) != (old.status, old.approved, old.sharing):
-                old.status, old.approved, old.sharing = new.status, new.approved, new.sharing
-                self._tell_device("changed", old)
-                self._close_clients(old)
-                session = self.registry.by_id(old.device_id)
-                if session is not None:
-                    self._tell_node("changed", session)
-        for new in current.values():
-            self.devices.put(new)
-            self._tell_device("added", new)
-
-
-def _load_devices(connection: sa.Connection) -> list[Device]:
-    import sqlalchemy as sa
-
-    from . import schema
-
-    return [Device(**row) for row in connection.execute(sa.select(schema.devices)).mappings()]
-
-
-def _same_installation(connection: sa.Connection, device: Device) -> list[dict[str, Any]]:
-    """Return the row of the node that claimed this identity within the account, if there is one."""
-    import sqlalchemy as sa
-
-    from . import schema
-
-    if not device.node_identity:
-        return []
-    table = schema.devices
-    query = sa.select(table).where(
-        table.c.scope == "node", table.c.node_identity == device.node_identity, table.c.account == device.account
-    )
-    return [dict(row) for row in connection.execute(query.limit(1)).mappings()]
-
-
-def _update_device(connection: sa.Connection, device: Device, changes: dict[str, Any]) -> None:
-    import sqlalchemy as sa
-
-    from . import schema
-
-    table = schema.devices
-    connection.execute(sa.update(table).where(table.c.device_id == device.device_id).values(**changes))
-
-
-def _replace_device(
-    connection: sa.Connection, device: Device, rows: list[dict[str, Any]], only_if_same: bool = False
-) -> None:
-    """Put rows in the place of a device; ``only_if_same``: unless its id has got yet another token meanwhile."""
-    import sqlalchemy as sa
-
-    from . import schema
-
-    table = schema.devices
-    out = sa.delete(table).where(table.c.device_id == device.device_id)
-    if only_if_same:
-        out = out.where(table.c.digest == device.digest)
-    if connection.execute(out).rowcount or not only_if_same:
-        for row in rows:
-            connection.execute(sa.insert(table).values(**row))

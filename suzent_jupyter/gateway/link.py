@@ -442,11 +442,11 @@ class DeviceLink:
             size = len(data) if is_ascii else len(data.encode())
             self._gateway.dispatcher.result(session, frame, size, is_ascii=is_ascii)
         elif isinstance(frame, dict):
-            self._other_frame(session, frame)
+            self._other_frame(session, frame, len(data))
         else:
             log.debug("Frame from %s ignored: %s", session.node_id, frame)
 
-    def _other_frame(self, session: NodeSession, frame: dict[str, Any]) -> None:
+    def _other_frame(self, session: NodeSession, frame: dict[str, Any], size: int) -> None:
         match frame.get("type"):
             case "result":
                 request_id = frame.get("request_id")
@@ -454,6 +454,8 @@ class DeviceLink:
                     self._gateway.dispatcher.bad_result(session, request_id, "a field has the wrong type.")
             case "progress":
                 self._gateway.dispatcher.progress(session, frame)
+            case "agent.event" if self._features is not None and "agent" in self._features:
+                self._gateway.dispatcher.agent_event(session, frame, size)
             case "pong":
                 session.last_seen = now_text()
             case "event":

@@ -108,6 +108,8 @@ class Pairing:
     def __init__(self, limits: Limits, changes: Changes) -> None:
         self._limits = limits
         self._changes = changes
+        #: Whether a code is in use for something else.
+        self.taken: Callable[[str], bool] = lambda code: False
         self._waiting: dict[str, Pending] = {}
         self._ended: OrderedDict[str, tuple[str, str | None]] = OrderedDict()
 
@@ -131,7 +133,7 @@ class Pairing:
                 same = sum(counted_as(other.remote) == home for other in devices)
                 if same >= self._limits.pending_per_address:
                     raise SuzentError("too_many_pending", f"{same} devices of this address wait already.")
-        entry.code = self._new_code()
+        entry.code = new_code(self._limits, lambda code: self.knows(code) or self.taken(code))
         entry.requested_at = now_text()
         entry.expires_at = now_text(self._limits.pairing_ttl)
         self._waiting[entry.code] = entry
@@ -142,6 +144,10 @@ class Pairing:
     def visible(self, principal: Principal) -> list[Pending]:
         """Return what waits and may be shown to a caller, oldest first."""
         return [entry for entry in self._waiting.values() if _may_see(principal, entry)]
+
+    def knows(self, code: str) -> bool:
+        """Tell whether a code is, or was until lately, one of these."""
+        return code in self._waiting or code in self._ended
 
     def identity_behind(self, code: str) -> str | None:
         """Return the identity the device that waits under this code claims, None if none waits."""
@@ -199,16 +205,18 @@ class Pairing:
         if not entry.deciding and self.end(entry, "expired"):
             entry.refuse("expired")
 
-    def _new_code(self) -> str:
-        while True:
-            code = "".join(secrets.choice(ALPHABET) for _ in range(int(self._limits.pairing_code_length)))
-            if code not in self._waiting and code not in self._ended:
-                return code
-
     def _tell(self, kind: str, entry: Pending) -> None:
         self._changes.publish(
             "pending", kind, lambda: entry.info().model_dump(), lambda principal: _may_see(principal, entry)
         )
+
+
+def new_code(limits: Limits, taken: Callable[[str], bool]) -> str:
+    """Return a code to be read out loud or typed that is not taken."""
+    while True:
+        code = "".join(secrets.choice(ALPHABET) for _ in range(int(limits.pairing_code_length)))
+        if not taken(code):
+            return code
 
 
 def _may_see(principal: Principal, entry: Pending) -> bool:

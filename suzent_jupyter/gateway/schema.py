@@ -7,7 +7,7 @@ from collections.abc import Callable
 import sqlalchemy as sa
 
 #: Grows with every change of the tables; a file of a newer version is left alone.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 metadata = sa.MetaData()
 
@@ -31,6 +31,10 @@ devices = sa.Table(
     sa.Column("last_seen", sa.String, nullable=False),
     sa.Column("trigger_count", sa.Integer, nullable=False),
     sa.Column("last_triggered_at", sa.String, nullable=False),
+    sa.Column("covers", sa.String, nullable=False, server_default="both"),
+    sa.Column("commands", sa.JSON, nullable=False, server_default="[]"),
+    sa.Column("unattended_tools", sa.Boolean, nullable=False, server_default="0"),
+    sa.Column("expires_at", sa.String, nullable=False, server_default=""),
 )
 
 settings = sa.Table(
@@ -68,11 +72,77 @@ joins = sa.Table(
     sa.Column("wanted", sa.Boolean, nullable=False),
 )
 
+peers = sa.Table(
+    "peers",
+    metadata,
+    sa.Column("peer_id", sa.String, primary_key=True),
+    sa.Column("account", sa.String, nullable=False),
+    sa.Column("name", sa.String, nullable=False),
+    sa.Column("base_url", sa.String, nullable=False),
+    sa.Column("mode", sa.String, nullable=False),
+    sa.Column("node_identity", sa.String, nullable=False),
+    sa.Column("reverse_device_id", sa.String, nullable=False),
+    sa.Column("own_device_id", sa.String, nullable=False),
+    sa.Column("revoked", sa.Boolean, nullable=False),
+    sa.Column("added_at", sa.String, nullable=False),
+)
+
+conversations = sa.Table(
+    "conversations",
+    metadata,
+    sa.Column("account", sa.String, primary_key=True),
+    sa.Column("conversation_id", sa.String, primary_key=True),
+    sa.Column("title", sa.String, nullable=False),
+    sa.Column("folder", sa.String, nullable=False),
+    sa.Column("device_id", sa.String, nullable=False),
+    sa.Column("created_at", sa.String, nullable=False),
+    sa.Column("updated_at", sa.String, nullable=False),
+)
+
+messages = sa.Table(
+    "messages",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("account", sa.String, nullable=False),
+    sa.Column("conversation_id", sa.String, nullable=False),
+    sa.Column("run_id", sa.String, nullable=False),
+    sa.Column("role", sa.String, nullable=False),
+    sa.Column("content", sa.Text, nullable=False),
+    sa.Column("at", sa.String, nullable=False),
+    sa.Column("outcome", sa.String, nullable=False),
+    sa.Column("detail", sa.JSON, nullable=False),
+    sa.Index("messages_of_a_conversation", "account", "conversation_id", "id"),
+)
+
+inbox = sa.Table(
+    "inbox",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("account", sa.String, nullable=False),
+    sa.Column("device_id", sa.String, nullable=False),
+    sa.Column("message_id", sa.String, nullable=False),
+    sa.Column("content", sa.Text, nullable=False),
+    sa.Column("status", sa.String, nullable=False),
+    sa.Column("run_id", sa.String, nullable=False),
+    sa.Column("received_at", sa.String, nullable=False),
+    sa.Column("finished_at", sa.String, nullable=False),
+    sa.UniqueConstraint("device_id", "message_id"),
+)
+
 #: The version that brought a table; all others are there since the first.
-_SINCE = {"joins": 2}
+_SINCE = {"joins": 2, "peers": 3, "conversations": 3, "messages": 3, "inbox": 3}
+
+
+def _to_version_3(connection: sa.Connection) -> None:
+    for column in ("covers", "commands", "unattended_tools", "expires_at"):
+        written = sa.schema.CreateColumn(devices.c[column]).compile(connection)
+        connection.exec_driver_sql(f"ALTER TABLE devices ADD COLUMN {written}")
+    for table in (peers, conversations, messages, inbox):
+        table.create(connection)
+
 
 #: What turns a file of a version into one of the next.
-_UPGRADES: dict[int, Callable[[sa.Connection], None]] = {1: joins.create}
+_UPGRADES: dict[int, Callable[[sa.Connection], None]] = {1: joins.create, 2: _to_version_3}
 
 
 def tables_of(version: int) -> frozenset[str]:

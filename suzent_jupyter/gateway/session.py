@@ -14,6 +14,7 @@ from .calls import Call
 from .clock import now_text
 from .devices import Device
 from .outbox import Outbox
+from .principals import Grant
 from .transport import Transport
 
 
@@ -81,11 +82,14 @@ class NodeSession:
         shown = set(self.device.approved)
         return [capability for capability in self.capabilities.values() if capability.name not in shown]
 
-    def capability(self, command: str) -> CapabilitySchema:
-        """Return a capability that may be called; ``unknown_command`` or ``pending_reapproval`` otherwise."""
+    def capability(self, command: str, grant: Grant | None = None) -> CapabilitySchema:
+        """Return a capability that may be called; ``unknown_command`` or ``pending_reapproval`` otherwise.
+
+        The holder of a control grant is told of no command it does not cover.
+        """
         capability = self.capabilities.get(command)
         if capability is None:
-            names = [capability.name for capability in self.approved()]
+            names = [each.name for each in self.approved() if grant is None or grant.allows(each.name)]
             raise SuzentError(
                 "unknown_command",
                 f"{self.display_name} has no command '{command[:128]}'. It offers: {', '.join(names[:20]) or 'none'}.",
@@ -157,10 +161,18 @@ class NodeSession:
         if self.features is not None and "cancel" in self.features:
             self.send_frame(CancelMessage(request_id=call.request_id, reason=reason).encode())
 
+    def open_calls(self) -> list[Call]:
+        """Return the calls that are under way or waiting."""
+        return [*self.calls.values(), *self._waiting]
+
+    def calls_of(self, credential_id: str) -> list[Call]:
+        """Return the calls, under way or waiting, that were made with a token."""
+        return [call for call in self.open_calls() if call.principal.credential_id == credential_id]
+
     def end(self) -> list[Call]:
         """Mark the session as gone and return the calls that were under way or waiting."""
         self.alive = False
-        calls = [*self.calls.values(), *self._waiting]
+        calls = self.open_calls()
         self.calls.clear()
         self._waiting.clear()
         self._waiting_bytes = 0

@@ -106,6 +106,15 @@ class Store:
         self._jobs.put(job)
         return asyncio.wrap_future(job.future)
 
+    def run_unawaited(self, work: Callable[[sa.Connection], None]) -> asyncio.Future[None] | None:
+        """Do the same where nobody waits for it: what fails is in the log alone. None where nothing can be kept."""
+        try:
+            written = self.run(work)
+        except SuzentError:
+            return None
+        written.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return written
+
     # -- everything below runs on the writer thread --
 
     def _run(self, load: Callable[[sa.Connection], Any], opened: Future[Any]) -> None:

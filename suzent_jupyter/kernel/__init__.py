@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .control import ControlRequest
     from .errors import (
         CallCancelled,
         CallTimeout,
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
         NodeAmbiguous,
         NodeNotFound,
         NoGateway,
+        PeerUnknown,
+        TurnFailed,
         Unauthorized,
         UnknownCommand,
         Untrusted,
@@ -23,21 +26,28 @@ if TYPE_CHECKING:
     from .gateway import Gateway, connect
     from .node import Node
     from .results import Binary, Result
+    from .turns.answer import Answer
+    from .turns.remote_file import RemoteFile
 
 
 __all__ = [
+    "Answer",
     "Binary",
     "CallCancelled",
     "CallTimeout",
     "CapabilityFailed",
     "ConnectionLost",
+    "ControlRequest",
     "Gateway",
     "KernelError",
     "NoGateway",
     "Node",
     "NodeAmbiguous",
     "NodeNotFound",
+    "PeerUnknown",
+    "RemoteFile",
     "Result",
+    "TurnFailed",
     "Unauthorized",
     "UnknownCommand",
     "Untrusted",
@@ -48,18 +58,23 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "Answer": "turns.answer",
         "Binary": "results",
         "CallCancelled": "errors",
         "CallTimeout": "errors",
         "CapabilityFailed": "errors",
         "ConnectionLost": "errors",
+        "ControlRequest": "control",
         "Gateway": "gateway",
         "KernelError": "errors",
         "NoGateway": "errors",
         "Node": "node",
         "NodeAmbiguous": "errors",
         "NodeNotFound": "errors",
+        "PeerUnknown": "errors",
+        "RemoteFile": "turns.remote_file",
         "Result": "results",
+        "TurnFailed": "errors",
         "Unauthorized": "errors",
         "UnknownCommand": "errors",
         "Untrusted": "errors",

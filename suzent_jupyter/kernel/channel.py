@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
@@ -48,6 +48,25 @@ _log.setLevel(logging.CRITICAL)
 
 Outcome = wire.Incoming | KernelError
 Progress = Callable[[Any], None]
+
+
+class Service(Protocol):
+    """What answers the gateway's own requests on this socket. All but ``wanted`` is called in the background thread."""
+
+    def wanted(self) -> bool:
+        """Tell whether the socket is to be kept open for it."""
+
+    def greeting(self) -> list[bytes]:
+        """Return the frames that a new socket begins with."""
+
+    def receive(self, data: bytes) -> None:
+        """Take a frame that answers no call."""
+
+    def lost(self) -> None:
+        """Take note that the socket closed."""
+
+    def unreachable(self, error: KernelError) -> None:
+        """Take note that no socket can be had; it is tried again."""
 
 
 class Call:
@@ -93,6 +112,7 @@ class Channel:
         self._seqs: dict[str, int] = {}
         self._handover: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Outcome]]] = {}
         self._handover_due = False
+        self._service: Service | None = None
         self.hello: wire.Incoming | None = None
         self.invoke_timeout = _LIMITS.invoke_timeout
 
@@ -160,6 +180,26 @@ class Channel:
         else:
             self._notify()  # every topic is subscribed to when the socket opens
 
+    def serve(self, service: Service) -> None:
+        """Stay connected as long as ``service`` wants that, and give it what answers no call."""
+        self._service = service
+        self._notify()
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame of a service; dropped while there is no socket, since the next one starts with a greeting."""
+        if self._up:
+            self._push(frame)
+
+    @property
+    def unsent(self) -> int:
+        """How many frames wait to be written."""
+        return len(self._out)
+
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` or :meth:`stop` was called."""
+        return self._closed
+
     @property
     def connected(self) -> bool:
         """Whether the socket is open right now."""
@@ -207,7 +247,7 @@ class Channel:
         """Start afresh in a forked child: the calls in these tables are the parent's."""
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._calls, self._out, self._handover = {}, deque(), {}
+        self._calls, self._out, self._handover, self._service = {}, deque(), {}, None
         self._thread, self._awake, self._handover_due = None, False, False
 
     def _ensure_thread(self) -> None:
@@ -244,7 +284,8 @@ class Channel:
         pause = BACKOFF[0]
         try:
             while not self._closed:
-                if not self._calls and not self._listeners:
+                service = self._service
+                if not self._calls and not self._listeners and (service is None or not service.wanted()):
                     await self._idle(None)
                     continue
                 try:
@@ -253,6 +294,8 @@ class Channel:
                     waited = time.monotonic() - self._lost_at
                     if waited >= GRACE:
                         self._fail(self._calls.values(), error)
+                        if service is not None:
+                            service.unreachable(error)
                     await self._idle(min(random.uniform(0, pause), GRACE) if waited >= GRACE else 0.2)  # noqa: S311
                     pause = min(pause * 2, BACKOFF[1])
                     continue
@@ -351,6 +394,8 @@ class Channel:
         self._seqs.clear()
         if self._listeners:
             self._out.appendleft(_subscription(list(self._listeners)))
+        if self._service is not None:
+            self._out.extendleft(reversed(self._service.greeting()))
         self._wake.set()
         writer = asyncio.create_task(self._write(socket))
         try:
@@ -360,6 +405,8 @@ class Channel:
             pass
         finally:
             self._up = False
+            if self._service is not None:
+                self._service.lost()
             writer.cancel()
             await socket.close()
             self._drop_written()
@@ -411,6 +458,8 @@ class Channel:
                 call.progress(frame)
         elif frame.type == "change":
             self._change(frame)
+        elif self._service is not None:
+            self._service.receive(data)
 
     def _change(self, frame: wire.Incoming) -> None:
         topic = frame.topic

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 from .plain import one_line
-from .show import html_block
+from .show import code_bundle, code_text
+from .values import typed_code
 
 
 class Connection(dict[str, Any]):
@@ -21,8 +21,7 @@ class Connection(dict[str, Any]):
         match self.get("status"):
             case "pending":
                 code = one_line(self.get("pairing_code"), 64)
-                # What a stranger calls a code must not become part of a command that people copy.
-                typed = code if code.isascii() and code.isalnum() else "CODE"
+                typed = typed_code(code)
                 return (
                     f"Joining {there}: its operator must approve this code.",
                     code,
@@ -46,19 +45,10 @@ class Connection(dict[str, Any]):
 
     def text(self, verb: str = "%suzent") -> str:
         """Return it as lines of text; ``verb`` is what stands before a verb where they are read."""
-        sentence, code, more = self._says(verb)
-        spaced = ["", f"    {' '.join(code)}    ({code})", ""] if code else []
-        return "\n".join([sentence, *spaced, *more])
+        return code_text(*self._says(verb))
 
     def __repr__(self) -> str:
         return self.text()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        sentence, code, more = self._says("%suzent")
-        large = (
-            '<p style="font:600 2em/1.4 monospace;letter-spacing:.2em;user-select:all">' + escape(code) + "</p>"
-            if code
-            else ""
-        )
-        html = f"<p>{escape(sentence)}</p>{large}<p>{'<br>'.join(escape(line) for line in more)}</p>"
-        return {"text/plain": repr(self), "text/html": html_block(html)}
+        return code_bundle(*self._says("%suzent"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -76,15 +77,25 @@ class Status:
         The gateway's own records.
     enabled : bool
         Whether it accepts nodes at all.
+    grants, peers : list of dict
+        Requests for control that wait, and the peers as they were last heard of.
     """
 
     def __init__(
-        self, url: str, nodes: list[dict[str, Any]], pending: list[dict[str, Any]], enabled: bool = True
+        self,
+        url: str,
+        nodes: list[dict[str, Any]],
+        pending: list[dict[str, Any]],
+        enabled: bool = True,
+        grants: Sequence[dict[str, Any]] = (),
+        peers: Sequence[dict[str, Any]] = (),
     ) -> None:
         self.url = url
         self.nodes = nodes
         self.pending = pending
         self.enabled = enabled
+        self.grants = list(grants)
+        self.peers = list(peers)
 
     def _lines(self) -> list[str]:
         count = f"{len(self.nodes)} node{'' if len(self.nodes) == 1 else 's'} connected"
@@ -95,10 +106,18 @@ class Status:
         ]
         if len(self.nodes) > 8:
             lines.append(f"  … and {len(self.nodes) - 8} more: %suzent list")
+        if self.grants:
+            names = ", ".join(one_line(item.get("controller_name"), 64) or "?" for item in self.grants[:4])
+            more = f" and {len(self.grants) - 4} more" if len(self.grants) > 4 else ""
+            lines.append(f"Waiting for control of this gateway: {names}{more}.")
+        if self.peers:
+            names = ", ".join(_peer(item) for item in self.peers[:8])
+            more = f" and {len(self.peers) - 8} more" if len(self.peers) > 8 else ""
+            lines.append(f"Peers: {names}{more}.")
         return lines
 
     def _next(self) -> tuple[str, str]:
-        from .values import quote
+        from .values import quote, typed_code
 
         if not self.enabled:
             return "%suzent config nodes_enabled true", "nodes are switched off; this lets them in again"
@@ -106,9 +125,25 @@ class Status:
             first = self.pending[0]
             name, code = one_line(first.get("display_name"), 64), one_line(first.get("pairing_code"), 16)
             return f"%suzent approve {code}", f"lets {name} in; %suzent pending shows all that wait"
+        if self.grants:
+            name = one_line(self.grants[0].get("controller_name"), 64) or "the other gateway"
+            code = one_line(self.grants[0].get("code"), 16)
+            return (
+                f"%suzent approve {typed_code(code)}",
+                f"gives {name} control of this gateway; %suzent grants says more",
+            )
         if self.nodes:
             name = quote(one_line(self.nodes[0].get("display_name"), 64))
             return f"%suzent describe {name}", "shows what it can do"
+        driven = [item for item in self.peers if item.get("mode") == "trigger" and item.get("base_url")]
+        revoked = [item for item in driven if item.get("outbound_status") == "revoked"]
+        driven = [item for item in driven if item.get("outbound_status") not in ("revoked", "offline")]
+        if revoked and not driven:
+            name = quote(one_line(revoked[0].get("name"), 64))
+            return f"%suzent control {name}", "asks it for control again"
+        if driven:
+            name = quote(one_line(driven[0].get("name"), 64))
+            return f"%suzent trigger {name} How are you?", "gives its agent a prompt"
         return f"jupyter suzent node host --url {self.url}", "in a terminal, makes that computer a node"
 
     def __repr__(self) -> str:
@@ -122,6 +157,16 @@ class Status:
             "text/plain": repr(self),
             "text/html": html_block(f"<p>{lines}</p><p>Next: <code>{escape(command)}</code> ({escape(why)})</p>"),
         }
+
+
+def _peer(item: dict[str, Any]) -> str:
+    """Return a peer's name, and what keeps it from being driven, if anything does."""
+    name, status, mode = one_line(item.get("name"), 64), item.get("outbound_status"), item.get("mode")
+    if not item.get("base_url"):
+        return name
+    if mode == "paused" or (mode == "off" and status != "none"):
+        return f"{name} ({mode})"
+    return f"{name} ({status})" if status in ("revoked", "offline") else name
 
 
 def _value(value: Any) -> str:

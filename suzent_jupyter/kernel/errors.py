@@ -13,6 +13,7 @@ from .plain import one_line
 
 if TYPE_CHECKING:
     from .results import Result
+    from .turns.answer import Answer
 
 
 class KernelError(SuzentError):
@@ -142,6 +143,22 @@ class CapabilityFailed(KernelError):
         self.result = result
 
 
+class TurnFailed(KernelError):
+    """A turn on a peer ended in an error, whose ``code`` it has; ``answer`` is what had come by then."""
+
+    default_code = "agent_failed"
+
+    def __init__(self, message: str, *, answer: Answer | None = None, **fields: Any) -> None:
+        super().__init__(message, **fields)
+        self.answer = answer
+
+
+class PeerUnknown(KernelError, LookupError):
+    """No peer has this name, id or id prefix."""
+
+    default_code = "peer_unknown"
+
+
 class ContentError(KernelError, ValueError):
     """The result does not hold what was asked for, such as an image."""
 
@@ -164,6 +181,7 @@ _CLASSES: dict[str, type[KernelError]] = {
         InvalidParams,
         CallTimeout,
         CallCancelled,
+        PeerUnknown,
     )
 }
 

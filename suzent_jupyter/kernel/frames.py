@@ -18,6 +18,7 @@ Record = dict[str, Any]
 
 _TIME = "datetime64[us, UTC]"
 _SPAN = "timedelta64[us]"
+_LINES = "lines"  # text with its line ends and blanks
 _FIELDS: dict[str, dict[str, str | list[str]]] = {
     "nodes": {
         "node": "string",
@@ -85,6 +86,50 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
         "added_at": _TIME,
         "node_id": "string",
     },
+    "peers": {
+        "peer": "string",
+        "mode": ["trigger", "paused", "off"],
+        "status": ["ready", "revoked", "offline", "none"],
+        "inbound": ["active", "paused", "expired", "none"],
+        "uses": "Int64",
+        "last_used": _TIME,
+        "expires": _TIME,
+        "covers": ["both", "agent", "devices"],
+        "reverse": "bool",
+        "base_url": "string",
+        "identity": "string",
+        "added_at": _TIME,
+        "checked_at": _TIME,
+        "peer_id": "string",
+    },
+    "grants": {
+        "code": "string",
+        "controller": "string",
+        "host": "string",
+        "address": "string",
+        "identity": "string",
+        "requested_at": _TIME,
+        "expires_at": _TIME,
+        "replaces": "string",
+    },
+    "unauthorized": {
+        "at": _TIME,
+        "host": "string",
+        "claimed_id": "string",
+        "path": "string",
+    },
+    "events": {
+        "seq": "int64",
+        "at": _TIME,
+        "type": "string",
+        "message_id": "string",
+        "delta": _LINES,
+        "tool": "string",
+        "tool_call_id": "string",
+        "content": _LINES,
+        "code": "string",
+        "error": "string",
+    },
     "audit": {
         "at": _TIME,
         "id": "int64",
@@ -118,6 +163,10 @@ _INDEX = {
     "pending": ["code"],
     "devices": ["device"],
     "connections": ["gateway"],
+    "peers": ["peer"],
+    "grants": ["code"],
+    "unauthorized": ["at"],
+    "events": ["seq"],
     "audit": ["at"],
     "discovered": ["name"],
 }
@@ -138,6 +187,10 @@ def build(kind: str, records: Iterable[Record]) -> pd.DataFrame:
             columns[name] = _times(values)
         elif dtype == _SPAN:
             columns[name] = pd.to_timedelta(pd.Series(values, dtype="float64"), unit="ms").astype("timedelta64[us]")
+        elif dtype == _LINES:
+            columns[name] = pd.array(
+                [clean_lines(value) if isinstance(value, str) else pd.NA for value in values], dtype="string"
+            )
         elif dtype == "string":
             columns[name] = pd.array([one_line(value, 2000) for value in values], dtype="string")
         elif dtype == "Int64":
@@ -248,6 +301,86 @@ def connections(items: list[Record]) -> pd.DataFrame:
                 "waiting": ", ".join(map(str, item.get("pending_approval") or ())),
             }
             for item in items
+        ),
+    )
+
+
+def peers(items: list[Record]) -> pd.DataFrame:
+    """Gateways this one controls or is controlled by, indexed by name; both directions side by side.
+
+    We drive it: ``mode`` (``trigger``, ``paused`` or ``off``) and its live ``status``. It drives us:
+    ``inbound`` (``active``, ``paused``, ``expired`` or ``none``), ``uses`` (missing where it may not), ``last_used``
+    and ``expires`` (UTC), what that ``covers``; ``reverse``: whether we gave it that control in return. ``base_url``
+    is where it is reached, ``identity`` the first part of its own lasting id.
+    """
+    return build(
+        "peers",
+        (
+            {
+                **item,
+                "peer": item.get("name"),
+                "status": item.get("outbound_status"),
+                "uses": item.get("inbound_count") if item.get("inbound") not in (None, "", "none") else None,
+                "last_used": item.get("inbound_last"),
+                "expires": item.get("inbound_expires_at"),
+                "covers": item.get("inbound_covers"),
+                "reverse": item.get("reverse_enabled") is True,
+                "identity": one_line(item.get("node_identity"))[:12],
+            }
+            for item in items
+        ),
+    )
+
+
+def grants(items: list[Record]) -> pd.DataFrame:
+    """Requests for control of this gateway that wait, indexed by code (on Suzent's own servers by their id).
+
+    ``controller`` and ``address`` are what the other side says of itself, ``host`` is where it asked from, ``replaces``
+    the grant that approving it takes the place of.
+    """
+    return build(
+        "grants",
+        (
+            {
+                **item,
+                "code": item.get("code") or item.get("request_id"),
+                "controller": item.get("controller_name"),
+                "host": item.get("controller_host"),
+                "address": item.get("controller_addr"),
+                "identity": item.get("controller_identity"),
+            }
+            for item in items
+        ),
+    )
+
+
+def unauthorized(items: list[Record]) -> pd.DataFrame:
+    """Refused attempts to drive the agent, indexed by time; ``claimed_id`` is what they said, and proves nothing."""
+    return build("unauthorized", items)
+
+
+def events(taken: list[tuple[Any, Record]]) -> pd.DataFrame:
+    """Events of a turn, indexed by their number; ``at`` is when each arrived here.
+
+    Columns: ``type``, ``message_id``, ``delta`` (a piece of text or of a tool's arguments), ``tool``,
+    ``tool_call_id``, ``content`` (a tool's result), ``code`` and ``error`` (of a turn that failed).
+    """
+    return build(
+        "events",
+        (
+            {
+                "seq": number,
+                "at": at.isoformat(),
+                "type": event.get("type"),
+                "message_id": event.get("messageId"),
+                "delta": event.get("delta"),
+                "tool": event.get("toolCallName"),
+                "tool_call_id": event.get("toolCallId"),
+                "content": event.get("content"),
+                "code": event.get("code"),
+                "error": event.get("message"),
+            }
+            for number, (at, event) in enumerate(taken)
         ),
     )
 

@@ -11,10 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ERRORS
 from . import wire
-from .errors import InvalidParams, NodeAmbiguous, NodeNotFound, UsageError
+from .errors import (
+    InvalidParams,
+    KernelError,
+    NodeNotFound,
+    NoGateway,
+    Unauthorized,
+    Unreachable,
+    UsageError,
+)
+from .finding import one_of
+from .granting import approval, granted
 from .locate import Locator, Secret
 from .mirror import Mirror
 from .origin import Origin
+from .peering import Peering
 from .plain import one_line
 from .rest import Rest, segment
 from .results import Result
@@ -23,6 +34,7 @@ from .values import jsonable, prepare
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .agent import Agents
     from .channel import Channel
     from .connections import Connection
     from .invitation import Invitation
@@ -97,7 +109,7 @@ def connect(url: str | None = None, token: str | None = None, *, pin: str | None
     return gateway
 
 
-class Gateway:
+class Gateway(Peering):
     """The gateway that devices join; made by :func:`connect`.
 
     ``gateway["MyPhone"]`` is a connected node by name, id or unique id prefix. Methods block; ``ainvoke`` is their
@@ -118,6 +130,12 @@ class Gateway:
         # Running `gw = connect()` again in a notebook must not leave the old one's thread and socket behind.
         weakref.finalize(self, channel.stop).atexit = False
         return channel
+
+    @cached_property
+    def _agents(self) -> Agents:
+        from .agent import Agents
+
+        return Agents(self._channel)
 
     @cached_property
     def _mirror(self) -> Mirror:
@@ -200,13 +218,9 @@ class Gateway:
         return frame
 
     def records(self, kind: str) -> list[Record]:
-        """Return ``nodes``, ``pending``, ``devices`` or ``connections`` as the gateway's own records."""
+        """Return ``nodes``, ``pending``, ``devices``, ``connections``, ``peers`` or ``grants`` as the gateway's own."""
         items: list[Record] = self._rest.get("/nodes" if kind == "nodes" else f"/nodes/{kind}")[kind]
         return items
-
-    def get(self, path: str, **query: Any) -> Any:
-        """Return the JSON of one of the gateway's routes, such as ``/nodes/peers``."""
-        return self._rest.get(path, **query)
 
     def post(self, path: str, body: Any = None) -> Any:
         """Send JSON to one of the gateway's routes and return its answer."""
@@ -250,7 +264,8 @@ class Gateway:
         Parameters
         ----------
         node : str
-            Name, id, or unique id prefix.
+            Name, id, or unique id prefix; or, where no node is called that, ``PEER`` or ``PEER/NODE``: a device of
+            another gateway that we control.
         command : str
             Such as ``camera.snap``.
         params : dict, optional
@@ -279,6 +294,8 @@ class Gateway:
         request = wire.Invoke(node, command, body, timeout, idempotency_key, self._origin.current())
         try:
             frame = self._channel.call(request, progress)
+        except NodeNotFound as missing:
+            return self._invoke_elsewhere(missing, node, command, params, timeout, idempotency_key)
         except (TypeError, OverflowError, UnicodeEncodeError) as error:
             raise _unsendable(error) from None
         return Result(frame, node, command, time.perf_counter() - started)
@@ -300,19 +317,91 @@ class Gateway:
         request = wire.Invoke(node, command, body, timeout, idempotency_key, self._origin.current())
         try:
             frame = await self._channel.acall(request, progress)
+        except NodeNotFound as missing:
+            from .turns.turn import on_thread
+
+            error = missing
+            return await on_thread(
+                lambda: self._invoke_elsewhere(error, node, command, params, timeout, idempotency_key)
+            )
         except (TypeError, OverflowError, UnicodeEncodeError) as error:
             raise _unsendable(error) from None
         return Result(frame, node, command, time.perf_counter() - started)
 
     # -- pairing and settings ---------------------------------------------------------------------------------
 
-    def approve(self, code: str) -> Record:
-        """Approve what waits under exactly this pairing code; returns ``{success, message, device_id}``."""
-        return self._decide(code, "approve")
+    def approve(
+        self,
+        code: str,
+        *,
+        expires_in: float | None = None,
+        commands: Sequence[str] = (),
+        covers: str = "both",
+        unattended_tools: bool = False,
+    ) -> Record:
+        """Approve what waits under exactly this code: a device, its new commands, or a request for control.
+
+        Parameters
+        ----------
+        expires_in : float, optional
+            Of a request for control: seconds after which the grant ends; None for never.
+        commands : sequence of str
+            The devices' commands it may call, as patterns such as ``camera.*``; all if empty.
+        covers : str
+            ``both``, ``agent`` or ``devices``.
+        unattended_tools : bool
+            Whether its turns may use tools that would otherwise ask.
+
+        Returns
+        -------
+        dict
+            ``{success, message, …}``; the message says exactly what was granted.
+        """
+        terms = approval(expires_in, commands, covers, unattended_tools)
+        grant, trouble = self._waiting_grant(code)
+        if grant is not None:
+            answer = self._rest.post(f"/nodes/grants/{segment(str(grant['request_id']))}/approve", terms)
+            return {**answer, "message": f"Approved: {granted(grant, terms)}"}
+        if terms != approval():
+            if trouble is not None:
+                raise trouble
+            unknown: KernelError = UsageError(
+                f"No request for control waits under code '{one_line(code, 40)}', and a device has no such terms.",
+                hint="`%suzent grants` shows the requests that wait.",
+            )
+            if any(item.get("pairing_code") == code.strip().upper() for item in self.records("pending")):
+                raise unknown
+            return self._decide_unlisted(code, "approve", unknown, terms)
+        try:
+            return self._decide(code, "approve", trouble)
+        except KernelError as error:
+            return self._decide_unlisted(code, "approve", error, terms)
 
     def deny(self, code: str) -> Record:
-        """Turn away what waits under this pairing code."""
-        return self._decide(code, "deny")
+        """Turn away what waits under this code."""
+        grant, trouble = self._waiting_grant(code)
+        if grant is None:
+            try:
+                return self._decide(code, "deny", trouble)
+            except KernelError as error:
+                return self._decide_unlisted(code, "deny", error)
+        answer: Record = self._rest.post(f"/nodes/grants/{segment(str(grant['request_id']))}/deny")
+        who = one_line(grant.get("controller_name"), 64) or "the request"
+        return {**answer, "message": f"Denied: {who} gets no control of this gateway."}
+
+    def _waiting_grant(self, code: str) -> tuple[Record | None, KernelError | None]:
+        """Return the request for control that waits under this code, or what kept us from looking."""
+        wanted = code.strip()
+        try:
+            waiting = self.records("grants")
+        except (NoGateway, Unreachable, Unauthorized):
+            raise
+        except KernelError as error:  # a gateway that knows no grants still pairs devices
+            return None, error
+        for item in waiting:
+            if wanted and (item.get("code") == wanted.upper() or item.get("request_id") == wanted):
+                return item, None
+        return None, None
 
     def revoke(self, device: str) -> Record:
         """Take a device's or token's approval away; its connection closes at once. ``device`` is a name or id."""
@@ -349,11 +438,27 @@ class Gateway:
         """Return the record of an approved device or token by id, name or unique id prefix."""
         return find(self.records("devices"), name, "device_id", "device", "`%suzent devices` lists them.")
 
-    def _decide(self, code: str, action: str) -> Record:
+    def _decide(self, code: str, action: str, trouble: KernelError | None) -> Record:
         exact = code.strip().upper()
         if not exact or not exact.isalnum():
             raise UsageError(f"'{one_line(code, 40)}' is not a pairing code.", hint=ERRORS["code_unknown"].hint)
-        answer: Record = self._rest.post(f"/nodes/pending/{segment(exact)}/{action}")
+        try:
+            answer: Record = self._rest.post(f"/nodes/pending/{segment(exact)}/{action}")
+        except KernelError as error:
+            if trouble is not None and trouble.status >= 500 and error.code == "code_unknown":
+                raise trouble from None
+            raise
+        return answer
+
+    def _decide_unlisted(self, code: str, action: str, unknown: KernelError, terms: Record | None = None) -> Record:
+        """Decide a request for control that is in no list: it is over, which is said, or belongs to nobody yet."""
+        exact = code.strip().upper()
+        if unknown.code not in ("code_unknown", "usage") or not exact.isalnum():
+            raise unknown
+        try:
+            answer: Record = self._rest.post(f"/nodes/grants/{segment(exact)}/{action}", terms)
+        except KernelError as error:
+            raise (error if error.code in ("request_expired", "request_decided") else unknown) from None
         return answer
 
     def _status(self, device: str, status: str) -> Record:
@@ -432,24 +537,13 @@ def find(items: list[Record], name: str, key: str, what: str, hint: str) -> Reco
     NodeNotFound, NodeAmbiguous
         None, or several: those are listed by id.
     """
-    wanted = name.strip()
-    exact = [item for item in items if item.get(key) == wanted]
-    named = [item for item in items if str(item.get("display_name", "")).casefold() == wanted.casefold()]
-    prefixed = [item for item in items if wanted and str(item.get(key, "")).startswith(wanted)]
-    for found in (exact, named, prefixed):
-        if len(found) == 1:
-            return found[0]
-        if len(found) > 1:
-            ids = [str(item.get(key)) for item in found]
-            raise NodeAmbiguous(
-                f"{len(found)} {what}s are called '{one_line(wanted, 64)}': {', '.join(ids)}.",
-                hint="Use the id, or more of its first characters.",
-                details={"ids": ids},
-            )
+    found = one_of(items, name, key=key, what=what)
+    if found is not None:
+        return found
     raise NodeNotFound(
-        f"Node '{one_line(wanted, 64)}' not found among the connected nodes."
+        f"Node '{one_line(name, 64)}' not found among the connected nodes."
         if what == "node"
-        else f"There is no device or token '{one_line(wanted, 64)}'.",
+        else f"There is no device or token '{one_line(name, 64)}'.",
         code="node_not_found" if what == "node" else "device_unknown",
         hint=hint,
     )

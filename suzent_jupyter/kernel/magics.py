@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -39,7 +40,10 @@ class SuzentMagics(Magics):  # type: ignore[misc]
         except SuzentError as error:
             raise quiet(error) from None
         except KeyboardInterrupt as interrupt:
-            interrupt._render_traceback_ = lambda: ["Interrupted; a call under way is cancelled on the device."]  # type: ignore[attr-defined]
+            if not hasattr(interrupt, "_render_traceback_"):
+                interrupt._render_traceback_ = lambda: [  # type: ignore[attr-defined]
+                    "Interrupted; a call under way is cancelled on the device."
+                ]
             raise
 
     def gateway(self) -> Gateway:
@@ -53,6 +57,9 @@ class SuzentMagics(Magics):  # type: ignore[misc]
         """Use another gateway from now on, if it answers."""
         new = connect(url, token, pin=pin)
         new.records("pending")
+        agents = sys.modules.get(f"{__package__}.agent")
+        if agents is not None and self._gateway is not None:
+            agents.agent.move(self._gateway, new)
         if self._gateway is not None:
             self._gateway.close()
         self._gateway = new

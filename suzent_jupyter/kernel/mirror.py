@@ -11,11 +11,18 @@ if TYPE_CHECKING:
 
 _FIRST_LOOK = 0.5  # s
 
-_KEYS = {"nodes": "node_id", "pending": "pairing_code", "devices": "device_id", "connections": "gateway_url"}
+_KEYS = {
+    "nodes": "node_id",
+    "pending": "pairing_code",
+    "devices": "device_id",
+    "connections": "gateway_url",
+    "peers": "peer_id",
+    "grants": "request_id",
+}
 
 
 class Mirror:
-    """Copies of nodes, pending, devices and connections that follow every change once :meth:`start` was called."""
+    """Copies of the lists in ``_KEYS`` that follow every change once :meth:`start` was called."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -45,6 +52,11 @@ class Mirror:
     def items(self, topic: str) -> list[dict[str, Any]]:
         """Return the list as last heard; empty before the first snapshot."""
         return list(self._items[topic].values())
+
+    @property
+    def is_live(self) -> bool:
+        """Whether changes arrive right now."""
+        return self._channel.connected
 
     def wait(self, topic: str, seconds: float) -> bool:
         """Wait until the first snapshot of ``topic`` has arrived; return whether it has."""

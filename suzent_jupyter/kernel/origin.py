@@ -8,6 +8,8 @@ import sys
 from pathlib import PurePath
 from typing import Any
 
+from .plain import shell
+
 _KERNEL = re.compile(r"kernel-([0-9A-Za-z-]{1,64})\.json")
 
 
@@ -23,11 +25,7 @@ class Origin:
     def current(self) -> dict[str, Any] | None:
         """Return ``{"kernel_id"?, "notebook"?, "execution_count"?}``; None outside IPython."""
         if self._shell is None:
-            if "IPython" not in sys.modules:
-                return None
-            from IPython.core.getipython import get_ipython
-
-            self._shell = get_ipython()
+            self._shell = shell()
             if self._shell is None:
                 return None
         # The number the cell shows; `shell.execution_count` is already the next one in newer versions of IPython.

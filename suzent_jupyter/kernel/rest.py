@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
-from .errors import ConnectionLost, KernelError, Unauthorized, Unreachable, from_body
+from .errors import ConnectionLost, ContentError, KernelError, Unauthorized, Unreachable, from_body
 from .locate import Locator, Target, refused, unreachable
+from .plain import human_bytes
 
 if TYPE_CHECKING:
     import httpx
 
     from ..node.pin import Trust
 
+T = TypeVar("T")
+
 CONNECT_TIMEOUT = 5.0  # s
-READ_TIMEOUT = 30.0  # s; no route but invoke takes longer than its database write
+READ_TIMEOUT = 30.0  # s; most routes take no longer than their database write
+STREAM_TIMEOUT = 60.0  # s without a byte; comments come every 15 s
 
 
 class Rest:
@@ -26,32 +32,84 @@ class Rest:
         self._lock = threading.Lock()
         self._clients: dict[tuple[bool, Trust | None], httpx.Client] = {}
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the gateway runs on this machine."""
+        return self._locator.target.is_loopback
+
     def get(self, path: str, **query: Any) -> Any:
         """``GET`` a route and return its JSON."""
         return self.request("GET", path, query={key: value for key, value in query.items() if value is not None})
 
-    def post(self, path: str, body: Any = None) -> Any:
-        """``POST`` to a route and return its JSON."""
-        return self.request("POST", path, body={} if body is None else body)
+    def post(self, path: str, body: Any = None, timeout: float = READ_TIMEOUT) -> Any:
+        """``POST`` to a route and return its JSON, for which ``timeout`` seconds are waited."""
+        return self.request("POST", path, body={} if body is None else body, timeout=timeout)
 
-    def request(self, method: str, path: str, *, query: dict[str, Any] | None = None, body: Any = None) -> Any:
-        """Send one request.
-
-        A refused token or a dead server makes us look for the gateway once more, since it may have been restarted.
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, Any] | None = None,
+        body: Any = None,
+        timeout: float = READ_TIMEOUT,
+    ) -> Any:
+        """Send one request and return its JSON.
 
         Raises
         ------
-        Unauthorized, Unreachable, ConnectionLost, KernelError
+        KernelError
             By what went wrong; refusals of the gateway carry its ``code``.
         """
-        target = self._locator.target
+        return self._anywhere(
+            lambda target: _read(target, self._send(target, method, path, query=query, body=body, timeout=timeout))
+        )
+
+    @contextmanager
+    def stream(
+        self, method: str, path: str, *, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Iterator[httpx.Response]:
+        """Send one request and give its answer as it comes in; a refusal is raised as by :meth:`request`.
+
+        Raises
+        ------
+        ConnectionLost
+            Also from within: the answer broke off, or nothing came for a minute.
+        """
+        import httpx
+
+        answer = self._anywhere(
+            lambda target: self._send(
+                target, method, path, body=body, headers=headers, timeout=STREAM_TIMEOUT, stream=True
+            )
+        )
         try:
-            return self._send(target, method, path, query, body)
-        except (Unauthorized, Unreachable) as error:
-            moved = self._locator.again(target)
-            if moved is None:
-                raise error from None
-        return self._send(moved, method, path, query, body)
+            yield answer
+        except httpx.HTTPError as error:
+            raise ConnectionLost(
+                f"The connection to the gateway broke during its answer ({type(error).__name__}).",
+                hint="Look before you repeat it.",
+            ) from None
+        finally:
+            answer.close()
+
+    def download(self, path: str, limit: int) -> tuple[bytes, str]:
+        """``GET`` a file of at most ``limit`` bytes; return its content and the media type it is said to have.
+
+        Raises
+        ------
+        ContentError
+            It is larger.
+        """
+        with self.stream("GET", path) as answer:
+            content = bytearray()
+            for chunk in answer.iter_bytes():
+                content += chunk
+                if len(content) > limit:
+                    raise ContentError(
+                        f"The file is larger than {human_bytes(limit)}.", hint="Ask the peer for a smaller one."
+                    )
+            return bytes(content), answer.headers.get("content-type", "")
 
     def close(self) -> None:
         """Close kept connections."""
@@ -72,18 +130,49 @@ class Rest:
                     verify=True if context is None else context,
                     follow_redirects=False,
                     trust_env=not target.is_loopback,
-                    timeout=httpx.Timeout(READ_TIMEOUT, connect=CONNECT_TIMEOUT),
                 )
             return client
 
-    def _send(self, target: Target, method: str, path: str, query: dict[str, Any] | None, body: Any) -> Any:
+    def _anywhere(self, call: Callable[[Target], T]) -> T:
+        """Call the gateway where it is; a refused token or a dead server makes us look for it once more."""
+        target = self._locator.target
+        try:
+            return call(target)
+        except (Unauthorized, Unreachable) as error:
+            moved = self._locator.again(target)  # it may have been restarted
+            if moved is None:
+                raise error from None
+        return call(moved)
+
+    def _send(
+        self,
+        target: Target,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, Any] | None = None,
+        body: Any = None,
+        headers: dict[str, str] | None = None,
+        timeout: float,
+        stream: bool = False,
+    ) -> httpx.Response:
+        """Send one request and return its answer, which is a success; of a streamed one the body is still to come."""
         import httpx
 
         trust = self._locator.trust(target)
+        client = self._client(target, trust)
+        request = client.build_request(
+            method,
+            target.url + path,
+            params=query or None,
+            json=body,
+            headers={**target.headers, **(headers or {})},
+            timeout=httpx.Timeout(timeout, connect=CONNECT_TIMEOUT),
+        )
         try:
-            answer = self._client(target, trust).request(
-                method, target.url + path, params=query or None, json=body, headers=target.headers
-            )
+            answer = client.send(request, stream=stream)
+            if not answer.is_success:
+                answer.read()
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise unreachable(target, error) from None
         except httpx.HTTPError as error:
@@ -95,7 +184,9 @@ class Rest:
             ) from None
         if trust is not None:
             trust.proved()
-        return _read(target, answer)
+        if not answer.is_success:
+            _read(target, answer)
+        return answer
 
 
 def _read(target: Target, answer: httpx.Response) -> Any:

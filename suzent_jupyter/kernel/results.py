@@ -7,6 +7,7 @@ import binascii
 import json
 import os
 import re
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from ..protocol.text import clean_lines
 from . import wire
 from .errors import CapabilityFailed, ContentError
 from .plain import human_bytes, one_line
-from .sniff import IMAGES, shown_as, suffix
+from .sniff import IMAGES, normal, shown_as, suffix
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,6 +53,11 @@ class Binary:
         fields = {"media_type": self.media_type, "base64": base64.b64encode(self.data).decode("ascii")}
         return {**fields, "name": self.name} if self.name else fields
 
+    def facts(self) -> dict[str, Any]:
+        """Return what is said of it where its content has no place."""
+        fields: dict[str, Any] = {"media_type": self.media_type, "bytes": len(self.data)}
+        return {**fields, "name": self.name} if self.name else fields
+
     def __len__(self) -> int:
         return len(self.data)
 
@@ -86,7 +92,14 @@ class Result:
         From the call to its result, as seen from here.
     """
 
-    def __init__(self, frame: wire.Incoming, node: str, command: str, seconds: float) -> None:
+    def __init__(
+        self,
+        frame: wire.Incoming,
+        node: str,
+        command: str,
+        seconds: float,
+        read: Callable[[Any], Any] | None = None,
+    ) -> None:
         self.success = frame.success
         self._reason = frame.error
         reason = str(frame.error or "The device gave no reason.")
@@ -96,6 +109,7 @@ class Result:
         self.seconds = seconds
         self._raw = frame.result
         self._data: Any = _UNREAD
+        self._read = read
 
     @property
     def raw(self) -> bytes:
@@ -120,7 +134,8 @@ class Result:
 
     def _value(self) -> Any:
         if self._data is _UNREAD:
-            self._data = unpack(wire.decode(self._raw))
+            value = unpack(wire.decode(self._raw))
+            self._data = value if self._read is None else self._read(value)
         return self._data
 
     def check(self) -> Result:
@@ -157,7 +172,7 @@ class Result:
         from PIL import Image, UnidentifiedImageError
 
         for part in self.binaries:
-            if shown_as(part.media_type, part.data) in IMAGES:
+            if normal(part.media_type) in IMAGES and shown_as(part.media_type, part.data):
                 try:
                     image = Image.open(BytesIO(part.data), formats=("PNG", "JPEG", "GIF", "WEBP"))
                     image.load()
@@ -278,8 +293,7 @@ def _collect(value: Any, found: list[Binary]) -> None:
 def summarised(value: Any) -> Any:
     """Return JSON in which every :class:`Binary` is ``{"media_type", "bytes", "name"?}``."""
     if isinstance(value, Binary):
-        fields: dict[str, Any] = {"media_type": value.media_type, "bytes": len(value.data)}
-        return {**fields, "name": value.name} if value.name else fields
+        return value.facts()
     if isinstance(value, dict):
         return {key: summarised(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..protocol.text import split_list
 from .errors import UsageError
 from .plain import one_line
 from .values import typed
@@ -27,7 +28,7 @@ def parse_value(key: str, text: str) -> Any:
     if key == "display_name":
         return text
     if key == "denied_commands" and not isinstance(value, list):
-        return [part.strip() for part in text.split(",") if part.strip()]
+        return split_list(text)
     return value
 
 

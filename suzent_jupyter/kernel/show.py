@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 
 from ..protocol.text import clean_lines
+from .errors import KernelError
 from .plain import human_bytes, one_line
 from .results import JSON_BYTES, MEDIA_BYTES, TEXT_CHARS, Binary, Result, pretty, summarised
 from .sniff import IMAGES, shown_as
@@ -31,6 +32,7 @@ def result_bundle(result: Result) -> Bundle:
         took = f"{result.seconds * 1000:.0f} ms"
         return {"text/plain": f"{one_line(result.command)} on {one_line(result.node)}: done in {took}."}
     from .frames import is_table
+    from .turns.remote_file import RemoteFile
 
     if is_table(data):
         return table_bundle(result.frame)
@@ -38,7 +40,9 @@ def result_bundle(result: Result) -> Bundle:
     binaries = result.binaries
     if len(binaries) == 1:
         media = binary_bundle(binaries[0])
-        media.pop("text/plain")
+        said = media.pop("text/plain")
+        if isinstance(binaries[0], RemoteFile) and not media:
+            bundle["text/plain"] += f"\n{said}"
         if media:
             return {**media, **bundle}  # a photo with its facts: the photo is shown, the facts are the fallback
     if isinstance(data, dict | list) and len(result.raw) <= JSON_BYTES:
@@ -48,6 +52,15 @@ def result_bundle(result: Result) -> Bundle:
 
 def binary_bundle(part: Binary) -> Bundle:
     """Return how binary data is shown: by the type its first bytes prove, else as a summary."""
+    from .turns.remote_file import RemoteFile
+
+    if isinstance(part, RemoteFile):
+        if not part.is_shown:
+            return {"text/plain": f"{part!r} (.save() writes it)"}
+        try:
+            part.data  # noqa: B018 - fetched here, where a failure can be shown
+        except KernelError as error:
+            return {"text/plain": f"{part!r}: {error.line}"}
     kind = shown_as(part.media_type, part.data)
     if kind is None and part.media_type.startswith("text/plain"):
         return {"text/plain": clean_lines(part.data.decode("utf-8", "replace"), TEXT_CHARS)}
@@ -79,6 +92,23 @@ def table_bundle(frame: Any) -> Bundle:
 def html_block(html: str) -> str:
     """Wrap HTML that was built here so that MathJax leaves it alone."""
     return f'<div class="tex2jax_ignore mathjax_ignore">{html}</div>'
+
+
+def code_text(sentence: str, code: str, more: list[str]) -> str:
+    """Return a sentence, a code in large (``""`` for none) and what to do, as lines of text."""
+    spaced = ["", f"    {' '.join(code)}    ({code})", ""] if code else []
+    return "\n".join([sentence, *spaced, *more])
+
+
+def code_bundle(sentence: str, code: str, more: list[str]) -> Bundle:
+    """Return the same for a cell."""
+    large = (
+        '<p style="font:600 2em/1.4 monospace;letter-spacing:.2em;user-select:all">' + escape(code) + "</p>"
+        if code
+        else ""
+    )
+    html = f"<p>{escape(sentence)}</p>{large}<p>{'<br>'.join(escape(line) for line in more)}</p>"
+    return {"text/plain": code_text(sentence, code, more), "text/html": html_block(html)}
 
 
 def html_table(rows: list[dict[str, Any]], columns: list[str]) -> str:

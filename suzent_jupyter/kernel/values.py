@@ -110,6 +110,11 @@ def _quoted(line: str, start: int) -> tuple[str, int, bool]:
     return text, index, False
 
 
+def typed_code(code: str) -> str:
+    """Return a code as it stands in a command that people copy; what a stranger calls one must not be part of it."""
+    return code if code.isascii() and code.isalnum() else "CODE"
+
+
 def quote(text: str) -> str:
     """Return ``text`` as one word that :func:`split` reads back."""
     if text and not re.search(r"[\s'\"\\{}\[\]$]", text):

@@ -14,6 +14,7 @@ It needs no Jupyter server. ``NodeHost`` joins a gateway and ``@capability`` say
     NodeHost("ws://192.168.1.10:25314", name="Microscope").run_in_thread().join()
 """
 
+from .agent import agent
 from .backoff import Backoff
 from .capability import Capability, capability
 from .host import NodeHost
@@ -32,6 +33,7 @@ __all__ = [
     "ResultError",
     "TokenVault",
     "VaultError",
+    "agent",
     "binary",
     "capability",
     "progress",

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from websockets.exceptions import ConnectionClosed
 
 from ..protocol.text import clean_text
-from ..protocol.wire import encode
+from ..protocol.wire import Raw, encode
 from .capability import Capability
 from .progress import CallCancelled, Progress, current_call
 from .results import ResultError, encode_result, is_small, to_wire
@@ -37,7 +37,9 @@ OnCall = Callable[[str, float, str | None], None]
 class Call:
     """One call under way."""
 
-    def __init__(self, request_id: str, send: Send, *, frame_limit: int, progress_interval: float | None) -> None:
+    def __init__(
+        self, request_id: str, send: Send, *, frame_limit: int, progress_interval: float | None, events: bool = False
+    ) -> None:
         self.request_id = request_id
         self.cancelled = False
         self.interruptible = False
@@ -45,6 +47,8 @@ class Call:
         self._send = send
         self._frame_limit = frame_limit
         self._interval = progress_interval
+        self._events = events
+        self._events_sent = 0
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._latest: dict[str, Any] | None = None
@@ -65,6 +69,22 @@ class Call:
             self._loop.call_soon_threadsafe(self._start_pump)
         except RuntimeError:
             pass  # the loop is gone
+
+    async def agent_event(self, event: bytes) -> None:
+        """Send an event of a turn, given as JSON; nothing to a gateway that does not know these frames.
+
+        Raises
+        ------
+        ResultError
+            When it is larger than a frame may be.
+        """
+        if not self._events:
+            return
+        if len(event) + 256 > self._frame_limit:
+            raise ResultError(f"An event of {len(event):,} bytes is more than this gateway takes in one frame.")
+        frame = {"type": "agent.event", "request_id": self.request_id, "seq": self._events_sent, "event": Raw(event)}
+        self._events_sent += 1
+        await self._send(encode(frame))
 
     def _start_pump(self) -> None:
         self._pump_task = self._loop.create_task(self._pump(self._interval or 0.0))
@@ -114,6 +134,8 @@ class Calls:
         Bytes a result frame may have.
     progress_interval : float, optional
         Seconds between two progress frames of a call; None sends none.
+    events : bool
+        Whether the gateway takes the events of turns.
     on_call : callable, optional
         Hears of each finished call.
     """
@@ -125,12 +147,14 @@ class Calls:
         *,
         frame_limit: int,
         progress_interval: float | None = 0.1,
+        events: bool = False,
         on_call: OnCall | None = None,
     ) -> None:
         self._send = send
         self._threads = threads
         self._frame_limit = frame_limit
         self._interval = progress_interval
+        self._events = events
         self._on_call = on_call
         self._closed = False
         self._running: dict[str, Call] = {}
@@ -141,7 +165,13 @@ class Calls:
         if not isinstance(request_id, str) or request_id in self._running:
             log.debug("An invoke without an id of its own was ignored.")
             return
-        call = Call(request_id, self._send, frame_limit=self._frame_limit, progress_interval=self._interval)
+        call = Call(
+            request_id,
+            self._send,
+            frame_limit=self._frame_limit,
+            progress_interval=self._interval,
+            events=self._events,
+        )
         self._running[request_id] = call
         call.task = asyncio.get_running_loop().create_task(self._answer(call, frame, known))
 

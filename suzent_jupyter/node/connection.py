@@ -145,6 +145,7 @@ class Connection:
             self._threads,
             frame_limit=self.frame_limit,
             progress_interval=0.1 if "progress" in self.features else None,
+            events="agent" in self.features,
             on_call=self._on_call,
         )
         await self._device.on_connected(connected, self)

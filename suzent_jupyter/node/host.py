@@ -20,9 +20,10 @@ from ..protocol.limits import Limits
 from ..protocol.text import clean_text
 from ..protocol.tls_trouble import tls_trouble
 from .address import is_loopback, pairing_link, socket_url
+from .agent import agent_capability
 from .backoff import Backoff
 from .calls import OnCall
-from .capability import collect
+from .capability import Capability, collect
 from .connection import Connection, Lost, Refused, Revoked
 from .direct import Direct, quiet
 from .pin import Trust
@@ -58,6 +59,9 @@ class NodeHost:
     capabilities : iterable, optional
         Functions, :class:`~.capability.Capability` objects, and names or patterns of declared ones; by default all
         that ``@capability`` declared in this process.
+    agent : callable, optional
+        A function that answers prompts (:class:`~suzent_jupyter.protocol.function_agent.FunctionAgent`): the node then
+        offers ``agent.run``, and once that is approved it is the gateway's agent where no notebook and no model is.
     token : str, optional
         A device token to use instead of the kept one.
     description, tags : optional
@@ -108,6 +112,7 @@ class NodeHost:
         name: str | None = None,
         platform: str | None = None,
         capabilities: Iterable[Any] | None = None,
+        agent: Callable[..., Any] | None = None,
         token: str | None = None,
         description: str | None = None,
         tags: Sequence[str] | None = None,
@@ -130,7 +135,8 @@ class NodeHost:
         if not self.name:
             raise ValueError("A node needs a name that can be printed.")
         self.platform = platform or host_platform.system().lower() or "unknown"
-        self.capabilities = collect(capabilities)
+        self._agent = None if agent is None else agent_capability(agent)
+        self.capabilities = self._collected(capabilities)
         self.description = description
         self.tags = list(tags) if tags else None
         self.node_identity = node_identity
@@ -238,11 +244,15 @@ class NodeHost:
         Parameters
         ----------
         capabilities : iterable, optional
-            As in the constructor. A gateway without the feature ``update`` (Suzent's) hears of them at the next
-            connect; commands that were not approved yet wait for its operator.
+            As in the constructor; its agent stays. A gateway without the feature ``update`` (Suzent's) hears of them at
+            the next connect; commands that were not approved yet wait for its operator.
         """
-        self.capabilities = collect(capabilities)
+        self.capabilities = self._collected(capabilities)
         self._later(lambda connection: connection.send_update())
+
+    def _collected(self, capabilities: Iterable[Any] | None) -> dict[str, Capability]:
+        found = collect(capabilities)
+        return found if self._agent is None else {**found, self._agent.name: self._agent}
 
     def _later(self, work: Callable[[Connection], Coroutine[Any, Any, None]]) -> bool:
         """Run ``work`` on the host's loop with the current connection, if there is one."""

@@ -68,7 +68,7 @@ class Trust:
             return None
         with self._lock:
             if self._context is None:
-                self._context = tls_context(self._recall() if self._pin is None else self._pin)
+                self._context = tls_context(self.known() if self._pin is None else self._pin)
             return self._context
 
     def proved(self) -> None:
@@ -86,7 +86,8 @@ class Trust:
         except VaultError as error:
             log.warning("The key of the gateway at %s can't be remembered: %s", origin(self._url), error)
 
-    def _recall(self) -> str:
+    def known(self) -> str:
+        """Return the key that is remembered for this address; ``""`` for none. Blocks."""
         try:
             found = (self._vault or TokenVault()).get(f"pin:{origin(self._url)}")
         except VaultError as error:

@@ -27,6 +27,9 @@ class Reporter(Protocol):
     def report(self, payload: dict[str, Any]) -> None:
         """Send a progress frame soon; may be called from any thread."""
 
+    async def agent_event(self, event: bytes) -> None:
+        """Send an event of a turn, as JSON, where the call answers one."""
+
 
 #: The call this task or thread works for.
 current_call: ContextVar[Reporter | None] = ContextVar("current_call", default=None)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
+from ..protocol.text import whole_text
 from ..protocol.wire import encode
 
 _DEPTH = 64
@@ -116,7 +117,7 @@ def _convert(value: Any, depth: int) -> Any:
     if isinstance(value, enum.Enum):
         return _convert(value.value, depth + 1)
     if isinstance(value, str):
-        return _text(value)
+        return whole_text(str(value))
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
@@ -138,7 +139,7 @@ def _convert_object(value: Any, depth: int) -> Any:
     if isinstance(value, datetime.timedelta):
         return value.total_seconds()
     if isinstance(value, PurePath | uuid.UUID | decimal.Decimal):
-        return _text(str(value))
+        return whole_text(str(value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {item.name: _convert(getattr(value, item.name), depth + 1) for item in dataclasses.fields(value)}
     if callable(dump := getattr(value, "model_dump", None)) and not isinstance(value, type):
@@ -201,17 +202,7 @@ def _key(key: Any) -> str:
     if isinstance(key, enum.Enum):
         key = key.value
     if isinstance(key, str):
-        return _text(key)
+        return whole_text(str(key))
     if isinstance(key, tuple):
         return " ".join(_key(part) for part in key)
-    return _text(str(key))
-
-
-def _text(value: str) -> str:
-    if value.isascii():
-        return str(value)
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return str(value)
+    return whole_text(str(key))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from ..node.address import socket_url
-from ..protocol.address import SCHEME_PORTS, in_url
+from ..protocol.address import NODE_PATH, SCHEME_PORTS, in_url
 from ..protocol.pairing_link import PairingLink
 
 _LONGEST = 2048
@@ -39,3 +40,41 @@ def canonical_url(address: str) -> str:
     if parts.port and parts.port != SCHEME_PORTS[parts.scheme]:
         netloc += f":{parts.port}"
     return urlunsplit((parts.scheme, netloc, parts.path, parts.query, ""))
+
+
+class PeerAddress(NamedTuple):
+    """Where a peer is: its base URL, the key it must show (None for no word of it), and who it must be."""
+
+    base_url: str
+    pin: str | None = None
+    gateway_id: str = ""
+
+
+def peer_address(address: str) -> PeerAddress:
+    """Return where the routes of another gateway are.
+
+    Parameters
+    ----------
+    address : str
+        ``host``, ``host:port``, an ``http``, ``https``, ``ws`` or ``wss`` URL, also of a mount such as
+        ``http://host:8888/suzent``, or a pairing link, whose pin is taken along.
+
+    Raises
+    ------
+    ValueError
+        When it is no such address.
+    """
+    parts = urlsplit(canonical_url(address))
+    if parts.query:
+        raise ValueError("The address of a gateway has no query: leave out what stands behind the ?.")
+    base = urlunsplit((f"http{parts.scheme.removeprefix('ws')}", parts.netloc, parts.path, "", ""))
+    base = base.removesuffix(NODE_PATH)
+    if not PairingLink.is_link(address):
+        return PeerAddress(base)
+    link = PairingLink.parse(address)
+    return PeerAddress(base, link.pin if parts.scheme == "wss" else None, link.gateway_id)
+
+
+def socket_of(base_url: str) -> str:
+    """Return the URL of a gateway's device socket."""
+    return f"ws{base_url.removeprefix('http')}{NODE_PATH}"

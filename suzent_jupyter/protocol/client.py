@@ -19,6 +19,7 @@ TOPICS = (
     "permissions",
     "conversations",
     "runs",
+    "turns",
     "audit",
     "events",
 )
@@ -98,6 +99,59 @@ class Unsubscribe(Frame):
 
     type: Literal["unsubscribe"] = "unsubscribe"
     topics: list[str]
+
+
+class AgentRegister(Frame):
+    """Client → gateway: answer the account's prompts with this agent, from now on, as long as this socket is open.
+
+    ``id`` is the client's own; the same one again takes the place of the former.
+    """
+
+    type: Literal["agent.register"] = "agent.register"
+    id: str
+    name: str
+    description: str = ""
+
+
+class AgentRegistered(Frame):
+    """Gateway → client: the agent is the one that is asked."""
+
+    type: Literal["agent.registered"] = "agent.registered"
+    id: str
+
+
+class AgentUnregister(Frame):
+    """Client → gateway: no more turns for this agent. Those under way go on."""
+
+    type: Literal["agent.unregister"] = "agent.unregister"
+    id: str
+
+
+class AgentTurn(Frame):
+    """Gateway → client: answer a turn (:class:`~.agents.Turn`)."""
+
+    type: Literal["agent.turn"] = "agent.turn"
+    id: str
+    turn_id: str
+    turn: dict[str, Any]
+
+
+class AgentEvent(Frame):
+    """Client → gateway: an event of ``ag_ui.core`` in a turn, or with ``done`` its end, and if it failed, why."""
+
+    type: Literal["agent.event"] = "agent.event"
+    turn_id: str
+    event: dict[str, Any] | None = None
+    done: bool = False
+    error: str | None = None
+    code: str | None = None
+
+
+class AgentCancel(Frame):
+    """Gateway → client: nobody waits for this turn any more; nothing is answered."""
+
+    type: Literal["agent.cancel"] = "agent.cancel"
+    turn_id: str
 
 
 class Change(Frame):

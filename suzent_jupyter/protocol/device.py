@@ -13,7 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from .capabilities import CapabilitySchema
 
 #: Optional parts of the protocol that a device may announce.
-FEATURES = ("cancel", "progress", "update")
+FEATURES = ("agent", "cancel", "progress", "update")
+
+
+#: The command of a device that is an agent; its parameters are the fields of :class:`~.agents.Turn`, and ``stream``.
+AGENT_COMMAND = "agent.run"
 
 
 class Frame(BaseModel):
@@ -156,6 +160,18 @@ class ProgressMessage(Frame):
     fraction: float | None = None
     message: str | None = None
     data: Any = None
+
+
+class AgentEventMessage(Frame):
+    """Device → gateway (feature ``agent``): an event of the turn that a call of ``agent.run`` answers.
+
+    Unlike progress, none is left out: ``seq`` counts from 0 without a gap. ``event`` is one of ``ag_ui.core``.
+    """
+
+    type: Literal["agent.event"] = "agent.event"
+    request_id: str
+    seq: int
+    event: dict[str, Any]
 
 
 class CancelMessage(Frame):

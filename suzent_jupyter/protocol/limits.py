@@ -100,7 +100,56 @@ class Limits:
     description_chars: int = _limit(2000, "chars", "a description")
     tags: int = _limit(32, "count", "tags of one node")
 
+    # Peers and grants
+    grant_requests: int = _limit(50, "count", "control requests that wait at once; further ones get 429")
+    grant_requests_per_address: int = _limit(5, "count", "of them from one address")
+    grant_request_ttl: float = _limit(600.0, "s", "how long a control request waits")
+    unauthorized_rows: int = _limit(50, "count", "refused attempts to drive the agent that are remembered")
+    peer_timeout: float = _limit(10.0, "s", "in which a peer must answer a question")
+    peer_status_ttl: float = _limit(15.0, "s", "how long a peer's live status is taken for true")
+    peer_answer_bytes: int = _limit(32 * MIB, "bytes", "an answer of a peer, such as a call's result")
+    peer_line_bytes: int = _limit(1 * MIB, "bytes", "one event of a peer's stream; a longer one ends it")
+    offered_peers: int = _limit(64, "count", "peers of an account, up to which others may add themselves by an offer")
+    callback_timeout: float = _limit(5.0, "s", "in which an address that somebody gave must answer")
+
+    # Turns
+    run_ttl: float = _limit(600.0, "s", "how long a turn may take")
+    run_kept: float = _limit(300.0, "s", "how long a finished turn can be read again from any event on")
+    run_bytes: int = _limit(16 * MIB, "bytes", "events of one turn; a longer answer ends it")
+    runs_in_flight: int = _limit(256, "count", "turns at once; further ones get 429")
+    runs_per_peer: int = _limit(128, "count", "of them by one peer; all peers together get three quarters")
+    streams_per_peer: int = _limit(256, "count", "answers in pieces to one grant at once: turns that are read, files")
+    heartbeat: float = _limit(15.0, "s", "silence after which a stream gets a comment: proxies drop silent ones")
+    prompt_chars: int = _limit(200_000, "chars", "a prompt")
+    inbox_chars: int = _limit(20_000, "chars", "a message to the inbox")
+    inbox_waiting: int = _limit(256, "count", "messages of one peer that wait for their turn")
+    transcript_messages: int = _limit(100, "count", "of a conversation, the newest messages a peer is shown")
+    history_messages: int = _limit(40, "count", "of a conversation, the newest messages an agent is given")
+    agent_steps: int = _limit(25, "count", "requests a model may be asked within one turn")
+    agent_tokens: int = _limit(200_000, "count", "tokens a model may use within one turn")
+    agent_event_bytes: int = _limit(1 * MIB, "bytes", "one event that a notebook or device sends for a turn")
+    agent_events_waiting: int = _limit(4096, "count", "of these, not yet taken on; more end the turn")
+    agent_attachment_bytes: int = _limit(8 * MIB, "bytes", "of a turn's files, what is sent along to a device's agent")
+    agent_file_bytes: int = _limit(256 * KIB, "bytes", "of a file, what a model may read at once")
+    agent_result_bytes: int = _limit(64 * KIB, "bytes", "of a device's result, what a model is shown")
+    agent_image_bytes: int = _limit(1 * MIB, "bytes", "a picture in a result, up to which a model is shown it")
+    agent_upload_bytes: int = _limit(5 * MIB, "bytes", "a picture attached to a prompt, likewise")
+    model_timeout: float = _limit(120.0, "s", "silence of a model's server that ends the turn")
+    model_patience: float = _limit(20.0, "s", "how long a model's server that is busy is asked again, in all")
+
+    # Files between peers
+    peer_file_ttl: float = _limit(3600.0, "s", "how long a file a peer may fetch is kept")
+    transfer_ttl: float = _limit(300.0, "s", "how long an attachment can be fetched")
+    transfer_downloads: int = _limit(2, "count", "how often it can be")
+    attachments: int = _limit(8, "count", "files of one prompt")
+    attachment_bytes: int = _limit(50 * MIB, "bytes", "these files together")
+
     # Keeping
+    peer_conversations: int = _limit(100, "count", "conversations of one peer that are kept; the oldest go first")
+    peer_messages_bytes: int = _limit(
+        64 * MIB, "bytes", "messages of one peer's conversations that are kept, about; the oldest go first"
+    )
+    inbox_known: int = _limit(1000, "count", "finished messages of one peer that are known when sent again")
     audit_rows: int = _limit(100_000, "count", "audit entries kept; the oldest go first")
     store_poll: float = _limit(1.0, "s", "how often changes by another process are looked for")
     request_id_bytes: int = _limit(128, "bytes", "ids and idempotency keys chosen by callers")

@@ -110,8 +110,16 @@ class PendingListResponse(Body):
     count: int
 
 
+#: What a control grant covers.
+Covers = Literal["both", "agent", "devices"]
+
+
 class ApprovedDeviceInfo(Body):
-    """A token we issued. ``scope`` is its authority, ``sharing`` who may see the node."""
+    """A token we issued. ``scope`` is its authority, ``sharing`` who may see the node.
+
+    ``covers``, ``commands`` (patterns; empty for all) and ``unattended_tools`` are a control grant's; ``expires_at`` is
+    when the token ends by itself, ``""`` for never.
+    """
 
     device_id: str
     display_name: str
@@ -128,6 +136,10 @@ class ApprovedDeviceInfo(Body):
     connected: bool = False
     sharing: Literal["account", "enterprise"] = "account"
     capabilities: list[str] = Field(default_factory=list)
+    covers: Covers | None = None
+    commands: list[str] = Field(default_factory=list)
+    unattended_tools: bool = False
+    expires_at: str = ""
 
 
 class ApprovedDeviceListResponse(Body):
@@ -355,20 +367,6 @@ class AuditResponse(Body):
     entries: list[AuditEntry]
     count: int
     next: int | None = None
-
-
-class PeerListResponse(Body):
-    """``GET /nodes/peers``."""
-
-    peers: list[dict[str, Any]] = Field(default_factory=list)
-    count: int = 0
-
-
-class GrantListResponse(Body):
-    """``GET /nodes/grants``."""
-
-    grants: list[dict[str, Any]] = Field(default_factory=list)
-    count: int = 0
 
 
 class ConnectRequest(Body):

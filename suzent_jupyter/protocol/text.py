@@ -56,3 +56,30 @@ def clean_tags(value: Any, count: int, limit: int = 64) -> list[str]:
         return []
     tags = (clean_text(item, limit) for item in value[: count * 4])
     return list(dict.fromkeys(tag for tag in tags if tag))[:count]
+
+
+def split_list(text: str) -> list[str]:
+    """Return the parts of a list with commas between, such as people type it; empty ones are left out."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def whole_text(text: str) -> str:
+    """Return ``text`` as UTF-8 can carry it: halves of surrogate pairs joined, and U+FFFD for one that stands alone."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def whole_texts(value: Any) -> Any:
+    """Return parsed JSON with :func:`whole_text` of every text and key in it."""
+    if isinstance(value, str):
+        return whole_text(value)
+    if isinstance(value, list):
+        return [whole_texts(item) for item in value]
+    if isinstance(value, dict):
+        return {whole_text(str(name)): whole_texts(item) for name, item in value.items()}
+    return value

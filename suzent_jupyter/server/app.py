@@ -40,7 +40,9 @@ class SuzentApp(SuzentTraits, ExtensionApp):
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
         join_log(serverapp)
-        await self.service.start(self.service_config(local_url(serverapp)), HANDLERS, FORWARDERS)
+        config = self.service_config(local_url(serverapp))
+        config.contents = serverapp.contents_manager
+        await self.service.start(config, HANDLERS, FORWARDERS)
 
     async def stop_extension(self) -> None:
         """Stop the gateway; whatever happens, the server's own shutdown goes on."""

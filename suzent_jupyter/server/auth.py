@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import hmac
 import ipaddress
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
@@ -29,12 +31,12 @@ def is_forwarding(name: str) -> bool:
     return name in _FORWARDING or name.startswith("X-Forwarded-")
 
 
-def has_forwarding_headers(headers: HTTPHeaders) -> bool:
+def has_forwarding_headers(headers: Mapping[str, str]) -> bool:
     """Tell whether a proxy stands between: then the peer address says nothing about the sender."""
     return any(name in _FORWARDING or name.startswith("X-Forwarded-") for name in headers)
 
 
-def has_browser_headers(headers: HTTPHeaders) -> bool:
+def has_browser_headers(headers: Mapping[str, str]) -> bool:
     """Tell whether a web page may have caused the request."""
     return any(name == "Origin" or name.startswith("Sec-Fetch-") for name in headers)
 
@@ -76,6 +78,18 @@ def is_loopback(address: str) -> bool:
     return bool((mapped or parsed).is_loopback)
 
 
+def presented(headers: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
+    """Give what a request carries in the place of a token, of whatever form, and whether it is a Basic password."""
+    scheme, _, value = headers.get("Authorization", "").strip().partition(" ")
+    scheme = scheme.casefold()
+    if scheme in ("bearer", "token"):
+        yield value.strip(), False
+    yield headers.get("X-Suzent-Token", "").strip(), False
+    if scheme == "basic":
+        with contextlib.suppress(binascii.Error, UnicodeDecodeError):
+            yield base64.b64decode(value.strip(), validate=True).decode().partition(":")[2], True
+
+
 def find_token(headers: HTTPHeaders) -> str | None:
     """Return the Suzent token a request carries, from ``Authorization: Bearer``, ``X-Suzent-Token`` or Basic.
 
@@ -84,22 +98,11 @@ def find_token(headers: HTTPHeaders) -> str | None:
     SuzentError
         ``unauthorized`` for Basic from a browser: a page must never hold a token this way.
     """
-    scheme, _, value = headers.get("Authorization", "").strip().partition(" ")
-    value = value.strip()
-    if scheme.casefold() in ("bearer", "token") and value.startswith(TOKEN_PREFIX):
-        return value
-    direct = headers.get("X-Suzent-Token", "").strip()
-    if direct.startswith(TOKEN_PREFIX):
-        return direct
-    if scheme.casefold() == "basic":
-        try:
-            password = base64.b64decode(value, validate=True).decode().partition(":")[2]
-        except (binascii.Error, UnicodeDecodeError):
-            return None
-        if password.startswith(TOKEN_PREFIX):
-            if has_browser_headers(headers):
+    for token, is_password in presented(headers):
+        if token.startswith(TOKEN_PREFIX):
+            if is_password and has_browser_headers(headers):
                 raise SuzentError("unauthorized", "Basic authentication is not taken from web pages.")
-            return password
+            return token
     return None
 
 
@@ -125,7 +128,7 @@ def principal_of_token(service: GatewayService, request: HTTPServerRequest, toke
     Raises
     ------
     SuzentError
-        ``unauthorized`` for unknown, revoked and paused tokens, and for the kernel token from another machine;
+        ``unauthorized`` for unknown, revoked, paused and expired tokens, and for the kernel token from another machine;
         ``too_many_attempts`` after too many unknown ones.
     """
     principal = service.kernel_token.principal(token)
@@ -138,7 +141,7 @@ def principal_of_token(service: GatewayService, request: HTTPServerRequest, toke
     if principal is None:
         if service.gateway.devices.by_token(token) is None:  # whoever is paused asks again and again, and may
             service.bad_tokens.count(*client_address(request))
-        raise SuzentError("unauthorized", "This token is unknown, revoked or paused.")
+        raise SuzentError("unauthorized", "This token is unknown, revoked, paused or expired.")
     take_note(request)
     return principal
 

@@ -70,6 +70,9 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
         help="Let only invited devices wait for approval: they bring a ticket from a pairing link or QR code. "
         "On by default under JupyterHub and Binder, where strangers reach the handshake."
     ).tag(config=True)
+    agent_model = Unicode(
+        "", help="The model that answers prompts, such as openai:gpt-5 or openai-chat:NAME with OPENAI_BASE_URL."
+    ).tag(config=True)
     data_dir = Unicode(help="Where the gateway keeps its database.").tag(config=True)
     account = Unicode(help="Who owns this gateway; the Hub or OS user by default.").tag(config=True)
     org = Unicode("", help="Their organisation, for nodes shared with a team.").tag(config=True)
@@ -123,5 +126,6 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
             listener_plaintext=self.listener_plaintext,
             allowed_hosts=tuple(self.allowed_hosts),
             require_ticket=self.require_ticket,
+            agent_model=self.agent_model,
             mount_url=mount_url,
         )

@@ -17,13 +17,11 @@ from ..protocol.rest import (
     DisconnectRequest,
     DisconnectResponse,
     DiscoverResponse,
-    GrantListResponse,
     HostTokenRequest,
     HostTokenResponse,
     NodeInfo,
     NodeListResponse,
     PairingActionResponse,
-    PeerListResponse,
     PendingListResponse,
     StatusRequest,
     StatusResponse,
@@ -131,16 +129,6 @@ async def list_audit(request: Request) -> AuditResponse:
     entries = await request.gateway.audit_page(request.principal, limit, before)
     following = entries[-1].id if len(entries) == limit else None
     return AuditResponse(entries=entries, count=len(entries), next=following)
-
-
-async def list_peers(_request: Request) -> PeerListResponse:
-    """List the gateways this one controls or is controlled by."""
-    return PeerListResponse()
-
-
-async def list_grants(_request: Request) -> GrantListResponse:
-    """List the control requests that wait."""
-    return GrantListResponse()
 
 
 async def connect(request: Request) -> ConnectResponse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
@@ -12,14 +13,24 @@ from tornado.httputil import HTTPServerRequest
 
 from ..gateway import Authority, Principal
 from ..gateway.failures import internal, told
+from ..gateway.granting.unauthorized import WATCHED
 from ..gateway.principals import NOBODY
 from ..protocol.errors import SuzentError
 from ..protocol.wire import encode_ascii
-from .auth import find_token, has_browser_headers, held_principal_of_token, hold_back, principal_of_token
+from .auth import (
+    client_address,
+    find_token,
+    has_browser_headers,
+    held_principal_of_token,
+    hold_back,
+    principal_of_token,
+    take_note,
+)
 from .refusal import refuse
-from .request import Page, Request
+from .request import Answer, Page, Request
 from .routes import Route
 from .service import GatewayService
+from .stream import Stream, send_stream
 
 
 class Caller(web.RequestHandler):
@@ -75,6 +86,7 @@ class RouteHandler(Caller):
     may_write: Callable[[], Awaitable[bool]] | None = None
     _request: Request | None = None
     _gone = False
+    _streaming: asyncio.Future[None] | None = None
 
     def initialize(self, service: GatewayService, routes: dict[str, Route]) -> None:
         """Take what the mount hands over."""
@@ -129,6 +141,9 @@ class RouteHandler(Caller):
             place=self.request.path,
             mount_url=self.mount_url,
             may_write=self.may_write,
+            headers=self.request.headers,
+            remote=client_address(self.request)[0],
+            sender=self,
         )
         self._request = request
         try:
@@ -139,13 +154,43 @@ class RouteHandler(Caller):
             raise SuzentError("cancelled", "The call was cancelled.") from None
         if isinstance(answer, Page):
             self.send_page(answer)
+        elif isinstance(answer, Stream):
+            await self._send_stream(answer)
+        elif isinstance(answer, Answer):
+            self.set_status(answer.status)
+            self.send_json(answer.body)
         else:
             self.send_json(answer)
+
+    async def _send_stream(self, answer: Stream) -> None:
+        principal = self.principal
+        holder = answer.holder or (principal.credential_id if principal.authority < Authority.FULL else "")
+        with self.service.streams.held(holder) as may:
+            if not may:
+                await answer.close()
+                raise SuzentError("too_many_requests", "So many answers are being sent to this grant already.")
+            valid = partial(self.service.gateway.still_speaks, principal)
+            self._streaming = asyncio.ensure_future(send_stream(self, answer, valid))
+            try:
+                await self._streaming
+            except asyncio.CancelledError:
+                if not self._gone:
+                    raise
+
+    async def principal_of(self, token: str) -> Principal:
+        """Return whom a token stands for."""
+        return await held_principal_of_token(self.service, self.request, token)
+
+    def take_note(self) -> None:
+        """Take note that this connection is no stranger's."""
+        take_note(self.request)
 
     def on_connection_close(self) -> None:
         """Give up what the caller no longer waits for: a call is cancelled on its device."""
         self._gone = True
         super().on_connection_close()  # Tornado's ends the wait for a body that is streamed
+        if self._streaming is not None:
+            self._streaming.cancel()
         if self._request is not None and self._request.waits_for is not None:
             self._request.waits_for.cancel()
 
@@ -189,6 +234,7 @@ class RouteHandler(Caller):
         self.clear_body_headers()
         if isinstance(error, SuzentError):
             status_code = error.status
+            self._remember_refusal(error)
         elif isinstance(error, web.HTTPError):
             error = http_error(status_code, error.log_message or "")
         else:
@@ -198,6 +244,13 @@ class RouteHandler(Caller):
                 self.finish()
             return
         refuse(self, error, status_code, None if status_code != 499 else "Client Closed Request")
+
+    def _remember_refusal(self, error: SuzentError) -> None:
+        """Let the operator see who tries to drive the agent without a valid token."""
+        route = self.routes.get(self.request.method or "")
+        if error.status == 401 and route is not None and route.path in WATCHED and self.service.serving:
+            host, _ = client_address(self.request)
+            self.service.gateway.unauthorized.record(host, route.path, self.request.body or b"")
 
     def clear_body_headers(self) -> None:
         """Drop what a half-made answer has set; keep ``Allow``."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ..discovery import Discovery
     from ..gateway import Gateway
     from .joining import Joining
+    from .peering.peering import Peering
+    from .peering.reached_at import OwnUrl
     from .service import GatewayService, ServiceConfig
     from .tls.port import TlsPort
 
@@ -31,7 +33,10 @@ _PORT_PAUSE = 0.05
 LOADED = (
     "suzent_jupyter.gateway.gateway",
     "suzent_jupyter.discovery",
+    "suzent_jupyter.server.contents",
     "suzent_jupyter.server.joining",
+    "suzent_jupyter.server.peering.peering",
+    "suzent_jupyter.server.files.staging",
     "suzent_jupyter.server.tls.port",
     "suzent_jupyter.server.listener.application",
 )
@@ -60,6 +65,7 @@ class Host:
         self.tls: TlsPort | None = None
         self.discovery: Discovery | None = None
         self.joining: Joining | None = None
+        self.peering: Peering | None = None
         self._problem = ""
         self._naming: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -117,8 +123,11 @@ class Host:
             await asyncio.to_thread(import_module, module)
         from ..discovery import Discovery
         from ..gateway.gateway import Gateway
+        from .contents import file_access
+        from .files.staging import remove_leftovers
         from .joining import Joining
         from .own_address import OwnAddress
+        from .peering.peering import Peering
         from .tls.port import TlsPort, wants_tls
 
         self.gateway = Gateway(
@@ -128,9 +137,13 @@ class Host:
             account=config.account,
             org=config.org,
             require_ticket=config.require_ticket,
+            agent_model=config.agent_model,
             trusted_token=self._service.kernel_token.principal,
         )
-        self.joining = Joining(self.gateway, OwnAddress(self._ports, config.mount_url))
+        self.gateway.files = file_access(config.contents, config.limits, config.data_dir)
+        own_address = OwnAddress(self._ports, config.mount_url)
+        self.joining = Joining(self.gateway, own_address)
+        self.peering = Peering(self.gateway, own_address, self._reached_at)
         loading = asyncio.ensure_future(self.gateway.start())
         if self.listener is not None:
             self.listener.serve()
@@ -154,8 +167,11 @@ class Host:
             self.gateway.started_with(node_lan_bind=self._lan_bind)
         elif config.settings.node_lan_bind:
             self._problem = "The listener is off (SuzentApp.listener_enabled): devices join through Jupyter only."
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(remove_leftovers, config.data_dir)
         self.discovery.start()
         self.joining.begin()
+        self.peering.begin()
         for warning in self.warnings:
             log.warning("%s", warning)
 
@@ -175,7 +191,8 @@ class Host:
         for server in servers:
             server.stop_listening()
         # Devices answer our goodbye while the store is written, and whoever we say goodbye to may be slow.
-        goodbyes = [part.stop() for part in (self.discovery, self.joining, self.gateway) if part is not None]
+        parts = (self.discovery, self.joining, self.peering, self.gateway)
+        goodbyes = [part.stop() for part in parts if part is not None]
         for failure in await asyncio.gather(*goodbyes, self._service.open_sockets.close(), return_exceptions=True):
             if isinstance(failure, Exception):
                 log.error("A part of the gateway did not stop cleanly", exc_info=failure)
@@ -237,6 +254,11 @@ class Host:
             await tls.add_names(*names)
         except Exception as error:
             log.warning("The TLS certificate lacks this machine's names in the tailnet: %s", error)
+
+    async def _reached_at(self, peer_url: str) -> OwnUrl:
+        from .peering.reached_at import reached_at
+
+        return await reached_at(peer_url, self.bound, self._service.public_url)
 
     def _ports(self) -> set[int]:
         return {port for port in (self.bound.port, self.bound.tls_port) if port is not None}

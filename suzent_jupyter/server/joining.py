@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -15,6 +14,7 @@ from ..gateway.joins import KeptJoin, KeptJoins
 from ..protocol.errors import SuzentError
 from ..protocol.pairing_link import PairingLink
 from ..protocol.text import clean_text
+from .background import Background
 from .own_address import OwnAddress
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ log = logging.getLogger("suzent_jupyter")
 
 _PATTERNS = 64
 _NAME_CHARS = 64
+_STOP_SECONDS = 0.5
 
 
 class Joining:
@@ -46,19 +47,18 @@ class Joining:
         self._kept = KeptJoins(gateway.store, gateway.audit)
         self._joins: Joins | None = None
         self._made = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background("gateways that are joined")
         self._listed = asyncio.Event()
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         gateway.snapshots["connections"] = self.list
 
     def begin(self) -> None:
         """Join again, in the background, what was joined when this gateway stopped."""
-        self._in_background(self._resume())
+        self._background.run(self._resume())
 
     async def stop(self) -> None:
         """Leave every gateway, within 2 s; they are joined again at the next start."""
-        for task in self._tasks:
-            task.cancel()
+        await self._background.stop(_STOP_SECONDS)
         if self._joins is not None:
             await self._joins.stop()
 
@@ -161,7 +161,7 @@ class Joining:
         """Follow this gateway's name and denied commands."""
         if self._joins is not None:
             self._joins.withhold()
-            self._in_background(self._rename(self._joins))
+            self._background.run(self._rename(self._joins))
 
     # -- what happens by itself
 
@@ -236,7 +236,7 @@ class Joining:
             lambda principal: principal.account == join.account,
         )
         if kind == "changed" and join.status == "refused":
-            self._in_background(self._note_refusal(join))
+            self._background.run(self._note_refusal(join))
 
     async def _note_refusal(self, join: Join) -> None:
         async with self._lock(join.account, join.gateway_url):
@@ -263,11 +263,6 @@ class Joining:
                 detail={"gateway_url": join.gateway_url},
             )
         )
-
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _canonical(address: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from ..protocol.rest import ErrorBody
-from .routes import ROUTES
+from .routes import ROUTES, Route
 
 _REF = "#/components/schemas/{model}"
 
@@ -45,8 +45,7 @@ def document(version: str) -> dict[str, Any]:
         if route.method == "WS":
             operation["responses"]["101"] = {"description": "Switching protocols"}
         else:
-            name = route.answer.__name__ if route.answer else None
-            operation["responses"]["200"] = _page() if route.page else _answer(name, "Done")
+            operation["responses"][str(route.status)] = _good(route)
         if route.body is not None:
             schema = {"$ref": _REF.format(model=route.body.__name__)}
             operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
@@ -66,8 +65,14 @@ def document(version: str) -> dict[str, Any]:
     }
 
 
-def _page() -> dict[str, Any]:
-    return {"description": "A page", "content": {"text/html": {"schema": {"type": "string"}}}}
+def _good(route: Route) -> dict[str, Any]:
+    if route.page:
+        return {"description": "A page", "content": {"text/html": {"schema": {"type": "string"}}}}
+    if route.media == "application/json":
+        return _answer(route.answer.__name__ if route.answer else None, "Done")
+    streamed = route.media == "text/event-stream"
+    description = "AG-UI events, up to RUN_FINISHED or RUN_ERROR" if streamed else "A file, of any media type"
+    return {"description": description, "content": {route.media: {"schema": {"type": "string"}}}}
 
 
 def _answer(model: str | None, description: str) -> dict[str, Any]:

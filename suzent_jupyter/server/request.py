@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..gateway import Gateway, Principal
 from ..protocol.errors import SuzentError
@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 Model = TypeVar("Model", bound="BaseModel")
 
 
+class Sender(Protocol):
+    """Whoever sent a request, for the routes that find out by themselves who that is."""
+
+    async def principal_of(self, token: str) -> Principal:
+        """Return whom a token stands for; ``unauthorized`` or ``too_many_attempts`` if nobody. That counts."""
+
+    def take_note(self) -> None:
+        """Take note that the request's connection is no stranger's: its answer may take long."""
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """An answer for people: sent as it is, with headers of its own."""
@@ -26,6 +36,14 @@ class Page:
     content: bytes
     media_type: str
     headers: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer with a status of its own, such as 202."""
+
+    body: BaseModel
+    status: int
 
 
 @dataclass(slots=True)
@@ -52,6 +70,12 @@ class Request:
         The Jupyter mount as the caller sees it, ``""`` on the listener.
     may_write : callable, optional
         Asks whether the caller may also change things; None where every caller may.
+    headers : mapping
+        The request's headers, names in any case.
+    remote : str
+        Address of the caller.
+    sender : Sender, optional
+        Answers for routes of authority none.
     """
 
     service: GatewayService
@@ -65,6 +89,9 @@ class Request:
     place: str = ""
     mount_url: str = ""
     may_write: Callable[[], Awaitable[bool]] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    remote: str = ""
+    sender: Sender | None = None
 
     @property
     def gateway(self) -> Gateway:

@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel
 
 from ..gateway import Authority
-from ..protocol import rest
+from ..protocol import chat, peers, rest
 from ..protocol.address import NODE_PATH
-from . import endpoints, invitations
-from .request import Page, Request
+from . import channel, endpoints, granting, invitations
+from .files import routes as transfer
+from .peering import routes as peer_routes
+from .request import Answer, Page, Request
+from .stream import Stream
 
 if TYPE_CHECKING:
     from tornado.web import RequestHandler
 
-Endpoint = Callable[[Request], Awaitable[BaseModel | dict[str, Any] | bytes | Page]]
+Endpoint = Callable[[Request], Awaitable[BaseModel | dict[str, Any] | bytes | Answer | Page | Stream]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class Route:
         Whether the body may be as large as an invoke's.
     page : bool
         Whether the answer is a page for people, which is served only under names of this machine's own.
+    media, status : str, int
+        What a good answer is, for the OpenAPI document.
     """
 
     method: Literal["GET", "POST", "DELETE", "WS"]
@@ -55,6 +60,8 @@ class Route:
     answer: type[BaseModel] | None = None
     large: bool = False
     page: bool = False
+    media: str = "application/json"
+    status: int = 200
 
     @property
     def pattern(self) -> str:
@@ -63,6 +70,7 @@ class Route:
         return "".join(f"(?P<{part}>[^/]+)" if index % 2 else re.escape(part) for index, part in enumerate(parts))
 
 
+_EVENTS, _FILE = "text/event-stream", "application/octet-stream"
 _NONE, _AGENT, _FULL = Authority.NONE, Authority.AGENT, Authority.FULL
 
 # Fixed segments stand before {node}: a node named `pending` is reached by its id.
@@ -92,9 +100,51 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/nodes/connect/stop", endpoints.disconnect, _FULL, "write",
           rest.DisconnectRequest, rest.DisconnectResponse),
     Route("GET", "/nodes/connections", endpoints.list_connections, _FULL, "read", None, rest.ConnectionListResponse),
-    Route("GET", "/nodes/grants", endpoints.list_grants, _FULL, "read", None, rest.GrantListResponse),
-    Route("GET", "/nodes/peers", endpoints.list_peers, _FULL, "read", None, rest.PeerListResponse),
+    Route("POST", "/nodes/grant-request", granting.grant_request, _NONE, "write",
+          peers.GrantRequest, peers.GrantRequestResponse),
+    Route("GET", "/nodes/grant-status/{id}", granting.grant_status, _NONE, "read", None, peers.GrantStatusResponse),
+    Route("GET", "/nodes/grants", granting.list_grants, _FULL, "read", None, peers.GrantListResponse),
+    Route("POST", "/nodes/grants/{id}/approve", granting.approve_grant, _FULL, "write",
+          peers.GrantApproval, rest.PairingActionResponse),
+    Route("POST", "/nodes/grants/{id}/deny", granting.deny_grant, _FULL, "write", None, rest.PairingActionResponse),
+    Route("GET", "/nodes/unauthorized", granting.list_unauthorized, _FULL, "read",
+          None, peers.UnauthorizedListResponse),
+    Route("POST", "/nodes/control", peer_routes.control, _FULL, "write", peers.ControlRequest, peers.ControlResponse),
+    Route("GET", "/nodes/control-status", peer_routes.control_status, _FULL, "read", None, peers.ControlResponse),
+    Route("GET", "/nodes/peers", peer_routes.list_peers, _FULL, "read", None, peers.PeerListResponse),
+    Route("GET", "/nodes/peers/{id}/capabilities", peer_routes.peer_capabilities, _FULL, "read",
+          None, peers.PeerCapabilitiesResponse),
+    Route("POST", "/nodes/peers/{id}/invoke", peer_routes.invoke_peer, _FULL, "execute",
+          peers.PeerInvokeRequest, rest.InvokeResponse, large=True),
+    Route("POST", "/nodes/peers/{id}/trigger", transfer.trigger, _FULL, "execute",
+          peers.TriggerRequest, media=_EVENTS),
+    Route("POST", "/nodes/peers/{id}/stop", transfer.stop_peer, _FULL, "execute", None, chat.StopResponse),
+    Route("POST", "/nodes/peers/{id}/mode", peer_routes.set_mode, _FULL, "write",
+          peers.PeerModeRequest, peers.PeerModeResponse),
+    Route("POST", "/nodes/peers/{id}/reverse", peer_routes.set_reverse, _FULL, "write",
+          peers.PeerReverseRequest, peers.PeerReverseResponse),
+    Route("POST", "/nodes/peers/{id}/remove", peer_routes.remove_peer, _FULL, "write", None, peers.DoneResponse),
+    Route("GET", "/nodes/peers/{id}/files/{file}", transfer.proxy_file, _FULL, "read", media=_FILE),
+    Route("POST", "/nodes/peer-offer", peer_routes.peer_offer, _AGENT, "write", peers.PeerOffer, peers.OfferResponse),
+    Route("POST", "/nodes/peer-invoke", granting.peer_invoke, _AGENT, "execute",
+          peers.PeerInvokeRequest, rest.InvokeResponse, large=True),
+    Route("GET", "/nodes/peer-files/{file}", transfer.serve_file, _NONE, "read", media=_FILE),
     Route("GET", "/nodes/{node}", endpoints.get_node, _FULL, "read", None, rest.NodeInfo),
+    Route("POST", "/chat", channel.chat, _AGENT, "execute", chat.ChatRequest, media=_EVENTS),
+    Route("POST", "/chat/stop", channel.stop, _AGENT, "execute", chat.ChatStopRequest, chat.StopResponse),
+    Route("POST", "/channels/suzent/inbound", channel.inbound, _AGENT, "execute",
+          chat.InboundRequest, media=_EVENTS),
+    Route("POST", "/channels/suzent/inbox", channel.inbox, _AGENT, "execute",
+          chat.InboxRequest, chat.InboxResponse, status=202),
+    Route("GET", "/channels/suzent/session", channel.session, _AGENT, "read", None, chat.SessionResponse),
+    Route("POST", "/channels/suzent/stop", channel.stop, _AGENT, "execute", None, chat.StopResponse),
+    Route("GET", "/channels/suzent/whoami", granting.whoami, _AGENT, "read", None, peers.WhoamiResponse),
+    Route("POST", "/channels/suzent/grant-changed", peer_routes.grant_changed, _NONE, "write",
+          peers.GrantChanged, peers.GrantChangedResponse),
+    Route("POST", "/channels/suzent/prove", peer_routes.prove, _NONE, "write",
+          peers.ProofRequest, peers.ProofResponse),
+    Route("GET", "/conversations", channel.list_conversations, _FULL, "read", None, chat.ConversationListResponse),
+    Route("GET", "/conversations/{id}", channel.get_conversation, _FULL, "read", None, chat.ConversationResponse),
     Route("GET", "/audit", endpoints.list_audit, _FULL, "read", None, rest.AuditResponse),
     Route("GET", "/openapi.json", endpoints.openapi, _FULL, "read"),
 )  # fmt: skip

@@ -13,7 +13,7 @@ import os
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..gateway import Authority, Principal
 from ..gateway.settings import Settings
@@ -30,6 +30,7 @@ from .open_sockets import OpenSockets
 from .runtime import KernelEnvironment, RuntimeFile, remove_dead_files
 from .single.host_file import HostFacts, read_host_file
 from .single.lock import GatewayLock, NoLockError, this_machine
+from .stream import Streams
 
 if TYPE_CHECKING:
     from tornado.httputil import HTTPServerRequest
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ..discovery import Discovery
     from ..gateway import Gateway
     from .joining import Joining
+    from .peering.peering import Peering
     from .single.guest import Guest
     from .tls.port import TlsPort
 
@@ -60,6 +62,9 @@ class ServiceConfig:
     listener_port: int = DEFAULT_PORT
     trust_loopback: str = "never"
     require_ticket: bool = False
+    agent_model: str = ""
+    #: The Jupyter server's contents manager, through which an agent sees files; None when alone.
+    contents: Any = None
     tls: str = "off"
     tls_port: int = DEFAULT_TLS_PORT
     certfile: str = ""
@@ -132,8 +137,12 @@ class GatewayService:
     @property
     def running(self) -> bool:
         """Whether requests are answered, here or by the gateway whose guest we are."""
-        served = self._host is not None and self._host.gateway is not None
-        return (served or self._guest is not None) and not self._stopping
+        return (self.serving or self._guest is not None) and not self._stopping
+
+    @property
+    def serving(self) -> bool:
+        """Whether the gateway is here, and not one whose guest we are."""
+        return self._host is not None and self._host.gateway is not None
 
     @property
     def gateway(self) -> Gateway:
@@ -189,6 +198,12 @@ class GatewayService:
         assert self.host.joining is not None
         return self.host.joining
 
+    @property
+    def peering(self) -> Peering:
+        """The gateways this one drives, and those that drive it."""
+        assert self.host.peering is not None
+        return self.host.peering
+
     def settings_changed(self) -> None:
         """Follow a change of the settings."""
         self.discovery.refresh()
@@ -213,6 +228,7 @@ class GatewayService:
         self._config, self._modules = config, modules
         self._token = KernelToken(config.account, config.org)
         self.bad_tokens = BadTokens(config.limits)
+        self.streams = Streams(int(config.limits.streams_per_peer))
         self.host_names = HostNames(config.allowed_hosts)
         self._trust_loopback = config.trust_loopback == "auto" and not under_hub()
         if config.single:

@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks [invoke|client|devices|lag|floods|startup …]``: prints numbers, asserts nothing."""
+"""``python -m tests.benchmarks [invoke|client|devices|lag|floods|streams|startup …]`` prints numbers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from . import streams as _streams
 from .lean import LeanClient, echo_device, idle_device, rate
 
 ROOT = Path(__file__).parents[2]
@@ -304,8 +305,13 @@ async def startup() -> None:
     )
 
 
+async def streams() -> None:
+    """An agent's answer through two gateways: its first word over the agent's own, events over a bare stream."""
+    await _streams.streams(gateway, ROUNDS)
+
+
 def main() -> None:
-    parts = {part.__name__: part for part in (invoke, client, devices, lag, floods, startup)}
+    parts = {part.__name__: part for part in (invoke, client, devices, lag, floods, streams, startup)}
     for name in sys.argv[1:] or parts:
         print(f"\n## {name}: {parts[name].__doc__}")
         asyncio.run(parts[name]())

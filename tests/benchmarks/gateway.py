@@ -1,7 +1,7 @@
 """A gateway process for benchmarks: obeys one-word commands on standard input and answers in JSON lines.
 
 ``adopt N`` makes N devices and returns their tokens, ``lag`` the loop lag since the last question in milliseconds,
-``rss`` the resident memory in bytes, ``counts`` how much of each kind is open.
+``rss`` the resident memory in bytes, ``counts`` how much of each kind is open, ``talk`` gives it an agent.
 """
 
 from __future__ import annotations
@@ -62,6 +62,10 @@ async def main(data_dir: Path, **limits: float) -> None:
                 answer = psutil.Process().memory_info().rss
             case "counts":
                 answer = counts(service)
+            case "talk":
+                from .talker import Talker
+
+                service.gateway.agents.register("bench", Talker())
             case "stop":
                 break
         print(json.dumps(answer), flush=True)

@@ -82,7 +82,7 @@ class Victim:
         return {path: self.http.get(path).json() for path in paths}
 
     def urls(self) -> list[tuple[str, str]]:
-        fill = {"{node}": self.node, "{code}": "ZZZZZZ", "{id}": self.node, "{request_id}": "x"}
+        fill = {"{node}": self.node, "{code}": "ZZZZZZ", "{id}": self.node, "{file}": "pf_guess"}
         found = []
         for method, pattern in EXPECTED:
             path = pattern
@@ -144,8 +144,9 @@ def attack(page: Page, victim: Victim, target: str) -> None:
         for mode, headers in (("cors", {}), ("no-cors", {}), ("cors", {"X-Suzent-Token": "szt_guess"}))
     ]
     for request, got in zip(requests, page.evaluate(FETCH, requests), strict=True):
-        # 0: not readable from there. Else the answer is a refusal that says nothing.
-        assert got["status"] in (0, 401, 403), (request, got)
+        # 0: not readable from there. Else the answer is a refusal that says nothing; 404 is for a secret that is wrong.
+        secret = request[0] == "GET" and request[1].split("/")[-2] in ("grant-status", "peer-files")
+        assert got["status"] in (0, 401, 403, *([404] if secret else [])), (request, got)
         assert victim.server.token not in got["text"] and victim.node not in got["text"], (request, got)
     page.evaluate(FORMS, [target + path for method, path in victim.urls() if method == "POST"])
     socket = target.replace("http", "ws", 1)

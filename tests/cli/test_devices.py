@@ -82,27 +82,6 @@ def bench(gateway: ThreadedGateway) -> Iterator[Bench]:
     made.close()
 
 
-@pytest.fixture
-def run(gateway: ThreadedGateway, tmp_path: Path) -> Run:
-    """Run ``jupyter suzent …`` with the gateway in the environment; both outputs are pipes."""
-
-    def start(*arguments: str, status: int = 0, **options: Any) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "SUZENT_BASE_URL": gateway.url.replace("://", f"://suzent:{gateway.token}@")}
-        environment |= options.pop("env", {})
-        done = subprocess.run(
-            [sys.executable, "-m", "suzent_jupyter.cli", *arguments],
-            env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, **options,
-        )  # fmt: skip
-        assert done.returncode == status, (done.stdout, done.stderr)
-        assert "Traceback" not in done.stderr
-        assert not {"\x1b", "\u202e"} & set(done.stdout + done.stderr)
-        if status:
-            assert len(done.stderr.strip().splitlines()) == 1 or status == 2
-        return done
-
-    return start
-
-
 def test_lists_and_pairing(run: Run, bench: Bench) -> None:
     assert "Lab PC" in run("node", "list").stdout
     assert json.loads(run("node", "list", "--json").stdout)["count"] == 1

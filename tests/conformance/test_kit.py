@@ -19,8 +19,9 @@ from support.gateways import ThreadedGateway
 from websockets.asyncio.server import ServerConnection, serve
 
 from suzent_jupyter.cli.conformance import report
+from suzent_jupyter.cli.conformance.grant_rules import event_types
 from suzent_jupyter.cli.conformance.operator import base_url_of, own_token
-from suzent_jupyter.cli.conformance.rules import RuleResult, Unreachable
+from suzent_jupyter.cli.conformance.rules import Broken, RuleResult, Unreachable
 from suzent_jupyter.cli.conformance.run import GATEWAY_RULES, NODE_RULES, run_against_gateway, run_against_node
 from suzent_jupyter.node import Backoff, NodeHost, TokenVault, progress
 from suzent_jupyter.node.capability import Capability
@@ -172,6 +173,22 @@ def test_a_careless_gateway_is_told_what_it_misses() -> None:
     assert {"pending.shape", "token.unknown", "first.text", "first.array", "socket.compression"} <= set(found)
     assert "'connected'" in found["pending.shape"] and not report.passed(results)
     assert len(results) == len(GATEWAY_RULES)
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        'data: {"type": "RUN_FINISHED"}\n',
+        'data: {"type": "RUN_STARTED"}\ndata: {"type": "RUN_FINISHED"}\n\n',
+        'event: x\ndata: {"type": "RUN_FINISHED"}\n\n',
+        '{"type": "RUN_FINISHED"}\n\n',
+    ],
+)
+def test_a_stream_without_its_framing_is_told(stream: str) -> None:
+    with pytest.raises(Broken):
+        event_types(stream)
+    good = ': still here\n\nid: 1\ndata: {"type": "RUN_STARTED"}\n\ndata: {"type": "RUN_FINISHED"}\n\ndata: [DONE]\n\n'
+    assert event_types(good) == ["RUN_STARTED", "RUN_FINISHED"]
 
 
 def test_nobody_there() -> None:

@@ -80,7 +80,7 @@ async def test_an_unapproved_device_can_not_be_invoked(gateway: ThreadedGateway)
 
 @sync
 async def test_four_different_answers_and_a_fifth(make_gateway: Any) -> None:
-    gateway: ThreadedGateway = make_gateway(limits={"pairing_ttl": 0.3})
+    gateway: ThreadedGateway = make_gateway(limits={"pairing_ttl": 2.0})
     url = gateway.node_url
     async with gateway.http() as http:
         async with BareDevice(url, "A") as used, BareDevice(url, "B") as denied, BareDevice(url, "C") as expired:

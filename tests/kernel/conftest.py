@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support.device import BareDevice
 from support.gateways import Addresses
+from support.played_gateway import PlayedGateway
 from support.waiting import wait_for
 
 from suzent_jupyter.kernel import Gateway
@@ -176,12 +177,40 @@ class Shell:
 @pytest.fixture
 def shell(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     """A shell with the magics loaded, in the environment of a kernel of this test's gateway."""
+    with shell_of(gateway, monkeypatch) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def shell_of(gateway: Addresses, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     monkeypatch.setenv("SUZENT_BASE_URL", gateway.url.replace("://", f"://suzent:{gateway.token}@"))
     made = Shell()
     yield made
     made.ip.run_line_magic("unload_ext", "suzent_jupyter")
     made.ip.history_manager.end_session()
     made.ip.reset(new_session=False)
+
+
+@pytest.fixture
+def played() -> Iterator[PlayedGateway]:
+    """A gateway whose peers and grants a test plays."""
+    gateway = PlayedGateway()
+    yield gateway
+    gateway.stop()
+
+
+@pytest.fixture
+def played_shell(played: PlayedGateway, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    """A shell on that gateway."""
+    with shell_of(played, monkeypatch) as made:
+        yield made
+
+
+@pytest.fixture
+def played_gw(played: PlayedGateway) -> Iterator[Gateway]:
+    """That gateway as a notebook has it."""
+    with Gateway(played.url, played.token) as handle:
+        yield handle
 
 
 __all__ = ["PNG", "SILENT", "Phone", "Shell", "wait_for"]

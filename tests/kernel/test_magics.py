@@ -70,7 +70,7 @@ def test_parameters(shell: Shell, phone: Phone) -> None:
     ("line", "kind", "says"),
     [
         ("%suzent aprove X", UsageError, "%suzent approve"),
-        ("%suzent trigger x", UsageError, "not a verb"),
+        ("%suzent teleport x", UsageError, "not a verb"),
         ("%suzent describe", UsageError, "needs NODE"),
         ("%suzent describe nobody", NodeNotFound, "%suzent list"),
         ("%suzent describe Lab PC", UsageError, "Quote names with blanks"),
@@ -141,7 +141,8 @@ def test_every_verb_has_help(shell: Shell) -> None:
     assert "key=$name" in repr(shell.run("%suzent invoke?"))
     assert {"status", "list", "describe", "pending", "invite", "approve", "deny", "devices", "revoke", "pause",
             "resume", "host-token", "config", "invoke", "audit", "use", "help",
-            "discover", "connect", "connections", "disconnect", "host"} == set(all_verbs())  # fmt: skip
+            "discover", "connect", "connections", "disconnect", "host", "control", "peers", "grants", "unauthorized",
+            "mode", "reverse", "remove", "trigger"} == set(all_verbs())  # fmt: skip
 
 
 def test_settings(shell: Shell) -> None:

@@ -17,6 +17,7 @@ from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from support.gateways import ThreadedGateway
+from support.played_gateway import PlayedGateway, TurnHandler
 from support.waiting import wait_for
 
 from .conftest import Phone
@@ -53,6 +54,13 @@ class Kernel:
         while (reply := self.client.get_shell_msg(timeout=10))["parent_header"].get("msg_id") != request:
             pass
         return dict(reply["content"])
+
+    def read_until(self, text: str) -> None:
+        """Gather outputs until one shows ``text``."""
+        while text not in self.text:
+            message = self.client.get_iopub_msg(timeout=20)
+            if message["msg_type"] != "execute_input":
+                self.outputs.append({"type": message["msg_type"], **message["content"]})
 
     def run(self, code: str) -> dict[str, Any]:
         return self.finish(self.start(code))
@@ -134,6 +142,86 @@ many = await asyncio.gather(*(gw.ainvoke("MyPhone", "echo", {"n": n}) for n in r
     assert gateway.token not in kernel.text
 
 
+HOSTILE = (
+    "# Title\n<img src=x onerror=alert(1)> [x](javascript:alert(1)) [y](https://example.org/) "
+    "<svg onload=alert(1)> ![z](http://e/z.png)\n"
+)
+
+
+async def hostile(turn: TurnHandler, body: dict[str, Any]) -> None:
+    await turn.started()
+    await turn.text("Let me see.")
+    await turn.event("TOOL_CALL_START", toolCallId="t", toolCallName="<img src=x onerror=alert(2)>")
+    await turn.event("TOOL_CALL_ARGS", toolCallId="t", delta="<svg onload=alert(3)>")
+    await turn.event("TOOL_CALL_RESULT", toolCallId="t", content="<script>alert(4)</script>")
+    for char in HOSTILE:
+        await turn.text(char, message="m2")
+    if "wait" in body["prompt"]:
+        await turn.gateway.stopped.wait()
+    await turn.finished()
+
+
+def drawn(kernel: Kernel) -> list[dict[str, Any]]:
+    """Return the displays of a cell as a front end holds them in the end."""
+    shown: dict[str, dict[str, Any]] = {}
+    for output in kernel.outputs:
+        if output["type"] in ("display_data", "update_display_data"):
+            shown[output["transient"]["display_id"]] = output["data"]
+    return list(shown.values())
+
+
+def test_a_peers_answer_streams_in(
+    start_kernel: Callable[[], Kernel], played: PlayedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUZENT_BASE_URL", played.url.replace("://", f"://suzent:{played.token}@"))
+    played.add_peer("Lab PC", hostile)
+    kernel = start_kernel()
+    kernel.run("%load_ext suzent_jupyter")
+    reply = kernel.run("%%suzent trigger 'Lab PC'\nWhat is\nthere?")
+    assert reply["status"] == "ok", kernel.text
+    assert played.asked("/trigger")[-1]["prompt"] == "What is\nthere?"
+    tools, answer = drawn(kernel)
+    assert set(tools) == {"text/plain", "text/html"} and set(answer) == {"text/plain", "text/markdown"}
+    assert tools["text/html"].count("<details>") == 2 and "&lt;script&gt;" in tools["text/html"]
+    assert answer["text/markdown"].startswith("Let me see.") and "# Title" in answer["text/markdown"]
+    assert "[y](https://example.org/)" in answer["text/markdown"]
+    for output in kernel.outputs:
+        for kind in ("text/markdown", "text/html"):
+            text = output.get("data", {}).get(kind, "")
+            assert not any(tag in text for tag in ("<img", "<svg", "<script"))
+            assert kind == "text/html" or ("](javascript" not in text and "![" not in text)
+    # The cell's value is one short line, since the answer stands above it; another cell draws it.
+    value = next(output for output in kernel.outputs if output["type"] == "execute_result")
+    assert set(value["data"]) == {"text/plain"} and "Answer of Lab PC" in value["data"]["text/plain"]
+    kernel.run("answer = %suzent trigger 'Lab PC' Really?")
+    assert "Really?" in played.asked("/trigger")[-1]["prompt"]
+    assert len(drawn(kernel)) == 2 and not [each for each in kernel.outputs if each["type"] == "execute_result"]
+    kernel.run("answer")
+    assert "# Title" in kernel.outputs[-1]["data"]["text/markdown"]
+    # Interrupting the cell stops the turn; what came stays.
+    request = kernel.start("%suzent trigger 'Lab PC' wait")
+    kernel.read_until("# Title")
+    kernel.manager.interrupt_kernel()
+    assert kernel.finish(request)["ename"] == "KeyboardInterrupt"
+    assert len(played.asked("/stop")) == 1
+    assert "Stopped here." in drawn(kernel)[-1]["text/markdown"] and "# Title" in drawn(kernel)[-1]["text/plain"]
+    error = next(output for output in kernel.outputs if output["type"] == "error")
+    assert error["traceback"] == ["Interrupted: the turn on Lab PC is stopped."]
+    code = "import suzent_jupyter as sz\ngw = sz.connect()\n(await gw.atrigger('Lab PC', 'Hi')).text[:11]"
+    assert kernel.run(code)["status"] == "ok" and "Let me see." in kernel.text  # beside the kernel's own loop
+
+
+def test_an_answer_is_kept_in_the_notebook(played: PlayedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUZENT_BASE_URL", played.url.replace("://", f"://suzent:{played.token}@"))
+    played.add_peer("Lab", hostile)
+    book = notebook("%load_ext suzent_jupyter", "%suzent trigger Lab Hi")
+    NotebookClient(book, timeout=60).execute()
+    tools, answer, value = book.cells[1].outputs
+    assert "details" in tools["data"]["text/html"] and "# Title" in answer["data"]["text/markdown"]
+    assert value["output_type"] == "execute_result"
+    nbformat.validate(book)
+
+
 def notebook(*cells: str) -> Any:
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -177,3 +265,15 @@ def test_plain_ipython_without_a_server() -> None:
     assert "No gateway is running. Start one with `jupyter suzent gateway`" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert time.monotonic() - began < 20
+
+
+def test_a_terminal_prints_an_answer_once(played: PlayedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUZENT_BASE_URL", played.url.replace("://", f"://suzent:{played.token}@"))
+    played.add_peer("Lab", hostile)
+    done = subprocess.run(
+        [sys.executable, "-m", "IPython", "--colors=NoColor", "-c", "%load_ext suzent_jupyter\n%suzent trigger Lab Hi"],
+        capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.stdout.count("# Title") == 1, done.stdout + done.stderr
+    assert "<Answer of Lab" in done.stdout
+    assert played.asked("/trigger")[-1]["prompt"] == "Hi"

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 from support.authority import EXPECTED
 from support.gateways import ThreadedGateway
+from support.grants import grant
 from support.running import sync
 
 from suzent_jupyter import __version__
@@ -66,3 +67,31 @@ async def test_every_answer_is_what_the_document_says(gateway: ThreadedGateway) 
             body = (await http.get(route.path)).json()
             assert set(body) == set(route.answer.model_fields), route.path
             route.answer.model_validate(body)
+
+
+@sync
+async def test_streams_files_and_what_is_only_accepted(gateway: ThreadedGateway) -> None:
+    _, headers = await grant(gateway)
+
+    async def good(http: httpx.AsyncClient, method: str, path: str, **options: Any) -> tuple[int, str]:
+        answer = await http.request(method, path, **options)
+        return answer.status_code, answer.headers["content-type"].partition(";")[0]
+
+    async with gateway.http() as http:
+        paths = (await http.get("/openapi.json")).json()["paths"]
+        message = {"message_id": "m1", "content": "x"}
+        answers = {
+            ("post", "/chat"): await good(http, "POST", "/chat", json={"message": "x"}),
+            ("post", "/channels/suzent/inbound"): await good(
+                http, "POST", "/channels/suzent/inbound", json={"content": "x"}, headers=headers
+            ),
+            ("post", "/channels/suzent/inbox"): await good(
+                http, "POST", "/channels/suzent/inbox", json=message, headers=headers
+            ),
+        }
+    for (method, path), (status, media) in answers.items():
+        responses = paths[path][method]["responses"]
+        assert set(responses) == {"default", str(status)} and set(responses[str(status)]["content"]) == {media}, path
+    assert set(paths["/nodes/peers/{id}/trigger"]["post"]["responses"]["200"]["content"]) == {"text/event-stream"}
+    for path in ("/nodes/peer-files/{file}", "/nodes/peers/{id}/files/{file}"):
+        assert set(paths[path]["get"]["responses"]["200"]["content"]) == {"application/octet-stream"}

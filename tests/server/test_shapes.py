@@ -71,8 +71,8 @@ async def test_annex_a(gateway: ThreadedGateway) -> None:
         changed = (await http.post("/nodes/config", json={"node_lan_bind": False})).json()
         assert set(changed) >= {"success", "node_lan_bind", "restart_required"}
 
-        assert await get("/nodes/peers") == {"peers": [], "count": 0}
-        assert await get("/nodes/peers?refresh=1") == {"peers": [], "count": 0}
+        assert await get("/nodes/peers") == {"peers": [], "count": 0, "requests": []}
+        assert await get("/nodes/peers?refresh=1") == {"peers": [], "count": 0, "requests": []}
         assert await get("/nodes/grants") == {"grants": [], "count": 0}
         assert (await get("/nodes/connections")).items() >= {"connections": [], "count": 0}.items()
         assert (await http.post("/nodes/pending/ZZZZZZ/approve")).status_code == 404

@@ -33,14 +33,55 @@ EXPECTED: dict[tuple[str, str], str] = {
     ("POST", "/nodes/connect/stop"): "full",
     ("POST", "/nodes/invite"): "full",
     ("GET", "/nodes/connections"): "full",
+    ("POST", "/nodes/grant-request"): "none",
+    ("GET", "/nodes/grant-status/{id}"): "none",
     ("GET", "/nodes/grants"): "full",
+    ("POST", "/nodes/grants/{id}/approve"): "full",
+    ("POST", "/nodes/grants/{id}/deny"): "full",
+    ("GET", "/nodes/unauthorized"): "full",
+    ("POST", "/nodes/control"): "full",
+    ("GET", "/nodes/control-status"): "full",
     ("GET", "/nodes/peers"): "full",
+    ("GET", "/nodes/peers/{id}/capabilities"): "full",
+    ("POST", "/nodes/peers/{id}/invoke"): "full",
+    ("POST", "/nodes/peers/{id}/trigger"): "full",
+    ("POST", "/nodes/peers/{id}/stop"): "full",
+    ("POST", "/nodes/peers/{id}/mode"): "full",
+    ("POST", "/nodes/peers/{id}/reverse"): "full",
+    ("POST", "/nodes/peers/{id}/remove"): "full",
+    ("GET", "/nodes/peers/{id}/files/{file}"): "full",
+    ("POST", "/nodes/peer-offer"): "agent",
+    ("POST", "/nodes/peer-invoke"): "agent",
+    ("GET", "/nodes/peer-files/{file}"): "none",
+    ("POST", "/chat"): "agent",
+    ("POST", "/chat/stop"): "agent",
+    ("POST", "/channels/suzent/inbound"): "agent",
+    ("POST", "/channels/suzent/inbox"): "agent",
+    ("GET", "/channels/suzent/session"): "agent",
+    ("POST", "/channels/suzent/stop"): "agent",
+    ("GET", "/channels/suzent/whoami"): "agent",
+    ("POST", "/channels/suzent/grant-changed"): "none",
+    ("POST", "/channels/suzent/prove"): "none",
+    ("GET", "/conversations"): "full",
+    ("GET", "/conversations/{id}"): "full",
     ("GET", "/audit"): "full",
     ("GET", "/openapi.json"): "full",
 }
 
 #: Jupyter's authorizer is asked for `execute` here, for `read` at every other GET, for `write` at the rest.
-EXECUTABLE = {("WS", "/ws/client"), ("POST", "/nodes/{node}/invoke")}
+EXECUTABLE = {
+    ("WS", "/ws/client"),
+    ("POST", "/nodes/{node}/invoke"),
+    ("POST", "/nodes/peers/{id}/invoke"),
+    ("POST", "/nodes/peers/{id}/trigger"),
+    ("POST", "/nodes/peers/{id}/stop"),
+    ("POST", "/nodes/peer-invoke"),
+    ("POST", "/chat"),
+    ("POST", "/chat/stop"),
+    ("POST", "/channels/suzent/inbound"),
+    ("POST", "/channels/suzent/inbox"),
+    ("POST", "/channels/suzent/stop"),
+}
 
 #: What a Jupyter user who may only look may do.
 READABLE = {key for key, authority in EXPECTED.items() if key[0] == "GET" or authority == "none"}
@@ -81,7 +122,12 @@ async def make_tokens(gateway: ThreadedGateway) -> Tokens:
 
 def filled(path: str) -> str:
     path = f"{path}?timeout=0.01" if path == "/nodes/discover" else path  # no question leaves within that time
-    return path.replace("{node}", "nobody").replace("{code}", "ZZZZZZ").replace("{id}", "no-device")
+    return (
+        path.replace("{node}", "nobody")
+        .replace("{code}", "ZZZZZZ")
+        .replace("{id}", "no-device")
+        .replace("{file}", "no-file")
+    )
 
 
 async def ask(http: httpx.AsyncClient, base: str, method: str, path: str, headers: dict[str, str]) -> int:

@@ -17,7 +17,7 @@ import os, sys
 import sqlalchemy, sqlalchemy.dialects.sqlite, psutil
 import suzent_jupyter.server.listener.server, suzent_jupyter.gateway.schema
 from suzent_jupyter.server.standalone import StandaloneGateway
-
+{before}
 for line in sys.stdin:
     pid = os.fork()
     if not pid:
@@ -43,20 +43,20 @@ class ForkedGateway(Addresses):
 
 
 class Zygote:
-    """Starts one gateway after the other on the same directory."""
+    """Starts one gateway after the other on the same directory; ``before`` are lines of Python it runs first."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, before: str = "") -> None:
         directories = jupyter_dirs(root)
         self.data_dir = root / "data" / "suzent"
         self._runtime = Path(directories["JUPYTER_RUNTIME_DIR"])
         self._log = root / "gateways.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _SCRIPT],
+                [sys.executable, "-c", _SCRIPT.replace("{before}", before)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, **directories},
+                env={**os.environ, **directories, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 text=True,
             )
 

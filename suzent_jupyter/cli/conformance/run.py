@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ...node.address import socket_url
-from . import approval_rules, call_rules, handshake_rules, node_rules
+from . import approval_rules, call_rules, grant_rules, handshake_rules, node_rules
 from .gateway_kit import GatewayKit
 from .node_rules import NodeKit
 from .operator import Operator, base_url_of, own_token
 from .played_gateway import played_gateway
 from .rules import RuleResult, look
 
-GATEWAY_RULES = (*handshake_rules.book, *approval_rules.book, *call_rules.book)
+GATEWAY_RULES = (*handshake_rules.book, *approval_rules.book, *call_rules.book, *grant_rules.book)
 NODE_RULES = tuple(node_rules.book)
 
 

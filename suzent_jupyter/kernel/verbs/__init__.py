@@ -64,6 +64,8 @@ class Verb:
         Whether ``%%suzent`` may carry a body for it.
     details : str
         More lines for ``%suzent help VERB``.
+    prose : bool
+        Whether its line ends in plain text, in which an apostrophe opens no quote.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Verb:
     complete: Callable[[Mirror, list[str]], list[str]] | None = None
     cell: bool = False
     details: str = ""
+    prose: bool = False
 
     @property
     def line(self) -> str:
@@ -130,8 +133,9 @@ def read_arguments(
     optional: tuple[str, ...] = (),
     options: tuple[str, ...] = (),
     pairs: bool = False,
+    flags: tuple[str, ...] = (),
 ) -> Arguments:
-    """Sort words into positional arguments, ``--options`` with a value, and ``key=value`` pairs.
+    """Sort words into positional arguments, ``--options`` with a value, ``--flags`` without, and ``key=value`` pairs.
 
     Raises
     ------
@@ -149,6 +153,8 @@ def read_arguments(
             if following is None:
                 raise UsageError(f"{option} needs a value.", hint=usage)
             result.options[option] = following
+        elif word.text in flags and not word.quoted:
+            result.options[word.text] = "true"
         elif word.text.startswith("--") and not word.quoted:
             raise UsageError(f"{verb} has no option {one_line(option, 40)}.", hint=usage)
         elif len(result.positional) < len(names):
@@ -174,4 +180,4 @@ def run(line: str, body: str | None, make_context: Callable[[list[Word], str, st
     verb = find_verb(name or "status")
     if body is not None and not verb.cell:
         raise UsageError(f"{verb.name} takes no cell body.", hint=f"Type `{verb.line}` with a single %.")
-    return verb.run(make_context(split(rest), rest, body))
+    return verb.run(make_context(split(rest, partial=verb.prose), rest, body))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..display import Bundle, Status
-from ..errors import UsageError
+from ..errors import KernelError, UsageError
 from ..gateway import Progress, find_node
 from ..node import Node, describe
 from ..values import pair, read_body, read_json, typed
 from . import Context, Verb, read_arguments
+from .peering import peer_names
 
 if TYPE_CHECKING:
     from ..mirror import Mirror
@@ -19,7 +20,15 @@ def _status(context: Context) -> Status:
     read_arguments(context, "status")
     gateway = context.gateway
     enabled = gateway.config().get("nodes_enabled") is not False
-    return Status(gateway.url, gateway.records("nodes"), gateway.records("pending"), enabled)
+    try:
+        grants = gateway.records("grants")
+    except KernelError:  # this says how things stand also where a part of it can't be told
+        grants = []
+    mirror = gateway._mirror
+    mirror.look()  # not asked for: to list peers the gateway may have to wait for one
+    return Status(
+        gateway.url, gateway.records("nodes"), gateway.records("pending"), enabled, grants, mirror.items("peers")
+    )
 
 
 def _list(context: Context) -> Any:
@@ -95,7 +104,7 @@ def node_names(mirror: Mirror, words: list[str]) -> list[str]:
 
 def _invoke_words(mirror: Mirror, words: list[str]) -> list[str]:
     if not words:
-        return node_names(mirror, words)
+        return [*node_names(mirror, words), *peer_names(mirror, words)]
     try:
         node = find_node(mirror.items("nodes"), words[0])
     except LookupError:
@@ -133,6 +142,7 @@ VERBS = (
             'Values are JSON where they parse (5, true, null, [1], {"a": 1}), else text; quote as in a shell.\n'
             "key=$name passes the Python object `name`: bytes, DataFrame, array, image, path, anything with a JSON.\n"
             "With %%suzent the cell's body is the parameters, as JSON or YAML.\n"
+            "Where no node is called NODE, a peer's device is: PEER, or PEER/NODE where it has several.\n"
             "photo = %suzent invoke MyPhone camera.snap   gives .data .image .frame .text .save() .elapsed\n"
             "Interrupting the cell cancels the call on the device. --key K makes a repeated call give the same result."
         ),

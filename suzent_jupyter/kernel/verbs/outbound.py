@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...protocol.text import split_list
 from ..connections import Connection
 from ..display import Facts, Note
 from . import Context, Verb, read_arguments
@@ -18,7 +19,7 @@ def _connect(context: Context) -> Connection:
     return context.gateway.connect_to(
         arguments["URL"],
         name=arguments.get("--name"),
-        capabilities=None if patterns is None else [part.strip() for part in patterns.split(",") if part.strip()],
+        capabilities=None if patterns is None else split_list(patterns),
     )
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...protocol.text import split_list
 from ..display import Note
+from ..durations import read_duration
+from ..errors import UsageError
 from ..gateway import HostToken
+from ..granting import COVERS
 from . import Context, Verb, read_arguments
 
 if TYPE_CHECKING:
@@ -24,8 +28,21 @@ def _devices(context: Context) -> Any:
 
 
 def _approve(context: Context) -> Note:
-    code = read_arguments(context, "approve", ("CODE",))["CODE"]
-    return Note(context.gateway.approve(code).get("message") or "Approved.")
+    arguments = read_arguments(
+        context, "approve", ("CODE",), options=("--for", "--commands", "--covers"), flags=("--unattended",)
+    )
+    lasts, commands, covers = (arguments.get(name) for name in ("--for", "--commands", "--covers"))
+    patterns = split_list(commands or "")
+    if commands is not None and not patterns:
+        raise UsageError("--commands names none.", hint="Such as --commands camera.*,system.info.")
+    answer = context.gateway.approve(
+        arguments["CODE"],
+        expires_in=None if lasts is None else read_duration(lasts),
+        commands=patterns,
+        covers="both" if covers is None else covers.casefold(),
+        unattended_tools=arguments.get("--unattended") is not None,
+    )
+    return Note(answer.get("message") or "Approved.")
 
 
 def _deny(context: Context) -> Note:
@@ -59,7 +76,22 @@ def _invite(context: Context) -> Invitation:
 
 
 def _codes(mirror: Mirror, words: list[str]) -> list[str]:
-    return [] if words else [str(item.get("pairing_code", "")) for item in mirror.items("pending")]
+    if words:
+        return []
+    return [
+        *(str(item.get("pairing_code", "")) for item in mirror.items("pending")),
+        *(str(item.get("code", "")) for item in mirror.items("grants")),
+    ]
+
+
+def _approve_words(mirror: Mirror, words: list[str]) -> list[str]:
+    if not words:
+        return _codes(mirror, words)
+    if words[-1] == "--covers":
+        return list(COVERS)
+    if words[-1] in ("--for", "--commands") or not any(item.get("code") == words[0] for item in mirror.items("grants")):
+        return []
+    return [option for option in ("--for", "--commands", "--covers", "--unattended") if option not in words]
 
 
 def _device_names(mirror: Mirror, words: list[str]) -> list[str]:
@@ -79,10 +111,27 @@ VERBS = (
         ),
     ),
     Verb("pending", "", "what waits for approval, as a frame", _pending),
-    Verb("approve", "CODE", "let in the device, or its new commands, that shows this code", _approve, _codes),
+    Verb(
+        "approve",
+        "CODE [--for 7d] [--commands C] [--covers W] [--unattended]",
+        "let in the device, its new commands, or the gateway that shows this code",
+        _approve,
+        _approve_words,
+        details=(
+            "The options are for gateways that ask for control (%suzent grants), and narrow what they get:\n"
+            "--for 30m, 12h or 7d ends it by itself. --commands camera.*,system.info are all it may call.\n"
+            "--covers agent, devices or both. --unattended lets its turns use tools that would otherwise ask."
+        ),
+    ),
     Verb("deny", "CODE", "turn it away", _deny, _codes),
     Verb("devices", "", "every device and token that was approved, as a frame", _devices),
-    Verb("revoke", "DEVICE", "take the approval away; the device's connection closes at once", _revoke, _device_names),
+    Verb(
+        "revoke",
+        "DEVICE",
+        "take a device's or a gateway's approval away; its connection closes at once",
+        _revoke,
+        _device_names,
+    ),
     Verb("pause", "DEVICE", "refuse calls to a device for now", _pause, _device_names),
     Verb("resume", "DEVICE", "let a paused device work again", _resume, _device_names),
     Verb("host-token", "[NAME]", "a token of full authority for a program of your own; `.token` holds it", _host_token),

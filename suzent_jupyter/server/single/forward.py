@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from jupyter_server.auth.decorator import allow_unauthenticated
 from tornado import web
 from tornado.iostream import StreamClosedError
 
+from ...gateway.granting.unauthorized import WATCHED
 from ...protocol.errors import SuzentError
 from ..auth import peer_address
 from ..jupyter import JupyterRouteHandler, JupyterSocketHandler, find_jupyter_caller, user_may_write
@@ -25,7 +26,13 @@ if TYPE_CHECKING:
 
 async def forwarded_caller(handler: Any, route: Route, root: str) -> ForwardedCaller:
     """Return who asks; ``unauthorized`` or ``forbidden`` as on the gateway's own mount."""
-    kind, _ = await find_jupyter_caller(handler, route)
+    kind: Literal["nobody", "token", "user"] = "nobody"
+    try:
+        kind, _ = await find_jupyter_caller(handler, route)
+    except SuzentError as error:
+        # Refused by the gateway then, where the operator sees it.
+        if error.code != "unauthorized" or route.path not in WATCHED:
+            raise
     may_write = kind != "user" or await user_may_write(handler)
     request = handler.request
     return ForwardedCaller(kind, peer_address(request), str(request.remote_ip or ""), request.protocol, root, may_write)
@@ -95,6 +102,9 @@ class ForwardHandler(JupyterRouteHandler):
         import httpx
 
         response = await answer
+        stream: Any = getattr(self.request.connection, "stream", None)
+        if stream is not None:
+            stream.set_nodelay(True)  # a small event must not wait until the one before it is acknowledged
         try:
             self.set_status(response.status_code, response.reason_phrase or None)
             for name, value in answer_headers(response.headers.multi_items()):

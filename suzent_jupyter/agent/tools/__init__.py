@@ -1,0 +1,46 @@
+"""What a model may use in a turn; the gateway and its server bring it along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class NodeAccess(Protocol):
+    """The devices, as far as the caller of the turn may use them."""
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Return ``{name, platform, description, capabilities: [{name, description, parameters}]}`` for each.
+
+        Where a name is not the only one, ``id`` tells its device apart.
+        """
+
+    async def invoke(self, node: str, command: str, params: dict[str, Any]) -> Any:
+        """Call a command and return its result; cancelling the task cancels the call.
+
+        Raises
+        ------
+        SuzentError
+            When it is refused or fails.
+        """
+
+
+class FileAccess(Protocol):
+    """Files under the server's root; hidden ones and those outside do not exist."""
+
+    async def list(self, path: str) -> list[dict[str, Any]]:
+        """Return ``{name, path, type, size, modified}`` of a directory's entries."""
+
+    async def read(self, path: str, offset: int, length: int) -> dict[str, Any]:
+        """Return ``{path, content, size, offset, next_offset}`` of a text file, ``length`` bytes at most."""
+
+    async def write(self, path: str, content: str) -> dict[str, Any]:
+        """Write a text file and return ``{path, size}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """The tools of one turn; None for what there is not."""
+
+    nodes: NodeAccess | None = None
+    files: FileAccess | None = None

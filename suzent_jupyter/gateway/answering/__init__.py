@@ -1,0 +1,1 @@
+"""Answering prompts: agents, turns and their events, conversations, the inbox."""

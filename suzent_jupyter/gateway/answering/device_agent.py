@@ -1,0 +1,179 @@
+"""Agents that run on devices: a turn is a call of ``agent.run``, whose events come while it is under way."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.agents import Turn, TurnAttachment, load_events
+from ...protocol.device import AGENT_COMMAND
+from ...protocol.errors import SuzentError
+from ...protocol.text import clean_text
+from ...protocol.wire import Raw, decode, encode
+from ..calls import Outcome
+from ..principals import Authority, Principal
+from ..session import NodeSession
+from .agent_events import AgentEvents
+
+if TYPE_CHECKING:
+    from ag_ui.core import BaseEvent
+
+    from ..gateway import Gateway
+
+_PLAIN_ATTACHMENT_BYTES = 256 * 1024  # for devices that close on frames above 1 MiB
+_SPARE_BYTES = 64 * 1024  # of a frame, for what is neither history nor file
+
+
+class DeviceAgent:
+    """The agent of one connected device.
+
+    Attributes
+    ----------
+    name : str
+        The device's own name.
+    """
+
+    def __init__(self, gateway: Gateway, principal: Principal, session: NodeSession) -> None:
+        self._gateway = gateway
+        # A grant that covers the agent covers what the agent's device does for it; who asked stays in the audit trail.
+        self._principal = dataclasses.replace(principal, authority=Authority.FULL, grant=None)
+        self._session = session
+        self.name = session.display_name
+
+    async def run(self, turn: Turn) -> AsyncIterator[BaseEvent]:
+        """Answer a turn; see :meth:`~suzent_jupyter.protocol.agents.Agent.run`.
+
+        Raises
+        ------
+        SuzentError
+            ``agent_failed``; ``turn_limit`` for events that are too large or come faster than they are taken; and
+            whatever ends a call, such as ``node_disconnected`` or ``revoked``.
+        """
+        await load_events()
+        events = AgentEvents(self._gateway.limits)
+        params = await asyncio.to_thread(self._params, turn)
+        if not self._session.alive:
+            raise SuzentError("node_disconnected", f"{self.name} disconnected.")
+        limits = self._gateway.limits
+        call = self._gateway.dispatcher.submit(
+            self._principal,
+            self._session.node_id,
+            AGENT_COMMAND,
+            Raw(params),
+            timeout=min(limits.run_ttl, limits.invoke_timeout_max),
+            on_agent_event=_Frames(events).take,
+            origin={"run_id": turn.run_id},
+        )
+        call.add_done_callback(lambda done: events.finish(self._failure(done)))
+        try:
+            async with aclosing(aiter(events)) as each:  # type: ignore[type-var]
+                async for event in each:
+                    yield event
+            if not events.count:
+                for event in _told(call.result()):
+                    yield event
+        finally:
+            call.cancel()
+
+    def _failure(self, call: asyncio.Future[Outcome]) -> SuzentError | None:
+        if call.cancelled():
+            return SuzentError("cancelled", "The turn was cancelled.")
+        if (error := call.exception()) is not None:
+            return error if isinstance(error, SuzentError) else SuzentError("internal", "The call failed.")
+        outcome = call.result()
+        if outcome.success:
+            return None
+        return SuzentError("agent_failed", clean_text(outcome.error, 500) or f"{self.name} failed without saying why.")
+
+    # -- the turn as parameters
+
+    def _params(self, turn: Turn) -> bytes:
+        """Return the turn as JSON that fits into one frame: files inside, the oldest messages left out if need be."""
+        plain = self._session.features is None
+        limits = self._gateway.limits
+        room = limits.plain_params_bytes if plain else limits.frame_bytes
+        allowed = _PLAIN_ATTACHMENT_BYTES if plain else min(limits.agent_attachment_bytes, room // 2)
+        files, left_out = _inlined(turn.attachments, int(allowed))
+        body: dict[str, Any] = turn.model_dump(mode="json", exclude={"attachments"})
+        body |= {"attachments": files, "stream": True}
+        if "agent" not in (self._session.features or ()):
+            return encode({name: value for name, value in body.items() if name in self._declared()})
+        if left_out:
+            body["note"] = f"{turn.note}\nLeft out, since too large to be sent along: {', '.join(left_out)}.".strip()
+        history = body.pop("history")
+        spare = room - len(encode(body)) - _SPARE_BYTES
+        sizes = [len(encode(message)) + 1 for message in history]
+        while history and sum(sizes) > spare:
+            history.pop(0)
+            sizes.pop(0)
+        return encode({**body, "history": history})
+
+    def _declared(self) -> set[str]:
+        """Return the parameters a device declares; one that knows no turns may fail on others."""
+        capability = self._session.capabilities.get(AGENT_COMMAND)
+        if capability is None:
+            return {"message"}
+        properties = (capability.input_schema or {}).get("properties")
+        return {"message", *capability.params_schema, *(properties if isinstance(properties, dict) else ())}
+
+
+class _Frames:
+    """Takes a device's event frames; one that is missing fails the turn rather than bending the answer."""
+
+    def __init__(self, events: AgentEvents) -> None:
+        self._events = events
+        self._seq = 0
+
+    def take(self, frame: dict[str, Any], size: int) -> None:
+        if frame.get("seq") != self._seq:
+            self._events.finish(SuzentError("agent_failed", "An event of the device's agent was lost on the way."))
+            return
+        self._seq += 1
+        self._events.put(frame.get("event"), size)
+
+
+def agent_of_device(gateway: Gateway, principal: Principal) -> DeviceAgent | None:
+    """Return the agent of the account's newest connected device that has an approved one and is not paused."""
+    if not gateway.settings.nodes_enabled or gateway.settings.denies(AGENT_COMMAND):
+        return None
+    for session in reversed(list(gateway.registry)):
+        device = session.device
+        if (
+            device.account == principal.account
+            and device.status == "active"
+            and AGENT_COMMAND in session.capabilities
+            and AGENT_COMMAND in device.approved
+        ):
+            return DeviceAgent(gateway, principal, session)
+    return None
+
+
+def _inlined(attachments: list[TurnAttachment], room: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return files as they go over the wire, and what had to be left out. Reads from disk."""
+    files, left_out = [], []
+    for each in attachments:
+        try:
+            data = each.path.read_bytes() if each.path.stat().st_size <= room else None
+        except OSError:
+            data = None
+        if data is None:
+            left_out.append(f"{clean_text(each.name, 128)} ({each.size:,} bytes)")
+            continue
+        room -= len(data)
+        content = base64.b64encode(data).decode("ascii")
+        files.append({"name": each.name, "media_type": each.media_type, "base64": content})
+    return files, left_out
+
+
+def _told(outcome: Outcome) -> list[BaseEvent]:
+    """Return the result of a device that streams nothing as one message."""
+    from ...protocol.events import Shaper
+
+    value = decode(outcome.result)
+    shaper = Shaper()
+    text = value if isinstance(value, str) or value is None else encode(value).decode()
+    return [*shaper.take(text), *shaper.end()]

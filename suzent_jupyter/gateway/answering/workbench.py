@@ -1,0 +1,86 @@
+"""The tools of a turn, as far as its caller may use them: the devices by way of every other call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ...agent.tools import FileAccess, Workbench
+from ...protocol.capabilities import CapabilitySchema
+from ...protocol.errors import SuzentError
+from ...protocol.text import clean_text
+from ...protocol.wire import Raw, decode, encode
+from ..principals import Principal
+
+if TYPE_CHECKING:
+    from ..gateway import Gateway
+    from ..session import NodeSession
+
+_LARGE = 256 * 1024  # bytes that are not parsed on the event loop
+_ORIGIN = {"agent": True}
+
+
+def workbench(gateway: Gateway, principal: Principal, files: FileAccess | None = None) -> Workbench:
+    """Return what a model may use in the caller's turns.
+
+    Devices and commands are those the caller could call itself. Files come only with authority over the gateway's
+    agent: a user's, or a control grant that covers it.
+    """
+    grant = principal.grant
+    return Workbench(
+        nodes=None if grant is not None and not grant.devices else _Nodes(gateway, principal),
+        files=None if grant is not None and not grant.agent else files,
+    )
+
+
+class _Nodes:
+    """Devices over the dispatcher, so that settings, grants, limits and the audit trail apply by themselves."""
+
+    def __init__(self, gateway: Gateway, principal: Principal) -> None:
+        self._gateway = gateway
+        self._principal = principal
+
+    def nodes(self) -> list[dict[str, Any]]:
+        found = []
+        visible = self._gateway.registry.visible(self._principal)
+        names = Counter(session.display_name.casefold() for session in visible)
+        for session in visible:
+            capabilities = [_capability(each) for each in session.approved() if self._may_call(each.name)]
+            if capabilities and session.device.status != "paused":
+                node = self._node(session, capabilities)
+                if names[session.display_name.casefold()] > 1:
+                    node["id"] = session.node_id  # the name alone would not do
+                found.append(node)
+        return found
+
+    async def invoke(self, node: str, command: str, params: dict[str, Any]) -> Any:
+        call = self._gateway.dispatcher.submit(
+            self._principal, node, command, Raw(encode(params)), origin=dict(_ORIGIN)
+        )
+        outcome = await call  # cancelling this task cancels the call on the device
+        if not outcome.success:
+            raise SuzentError("capability_failed", f"The device reported a failure: {outcome.error}", hint="")
+        raw = bytes(outcome.result)
+        return decode(raw) if len(raw) < _LARGE else await asyncio.to_thread(decode, raw)
+
+    def _may_call(self, command: str) -> bool:
+        grant = self._principal.grant
+        return not self._gateway.settings.denies(command) and (grant is None or grant.allows(command))
+
+    def _node(self, session: NodeSession, capabilities: list[dict[str, Any]]) -> dict[str, Any]:
+        limits = self._gateway.limits
+        return {
+            "name": clean_text(session.display_name, int(limits.name_chars)),
+            "platform": clean_text(session.platform, 64),
+            "description": clean_text(session.description, int(limits.description_chars)),
+            "capabilities": capabilities,
+        }
+
+
+def _capability(capability: CapabilitySchema) -> dict[str, Any]:
+    shown: dict[str, Any] = {"name": capability.name, "description": clean_text(capability.description, 500)}
+    parameters = capability.input_schema or capability.params_schema
+    if parameters:
+        shown["parameters"] = parameters
+    return shown

@@ -1,0 +1,1 @@
+"""Control grants: asked for, approved, held to what they cover, counted, ended."""

@@ -1,0 +1,1 @@
+"""A peer's answer in a notebook: read as it comes, drawn, kept."""

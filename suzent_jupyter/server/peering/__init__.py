@@ -1,0 +1,1 @@
+"""The gateways this one controls, or is controlled by."""
