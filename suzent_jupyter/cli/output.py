@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from ..kernel.errors import KernelError, UsageError
+from ..kernel.errors import UsageError
 from ..kernel.plain import one_line, table
 from ..protocol.errors import SuzentError
 
@@ -53,10 +53,8 @@ def reporting() -> Iterator[None]:
         sys.stdout.flush()
     except UsageError as error:
         fail(_terminal(str(error)), 2)
-    except KernelError as error:
-        fail(_terminal(str(error)))
     except SuzentError as error:
-        fail(_terminal(f"{error.message} {error.hint}"))
+        fail(_terminal(error.sentences))
     except BrokenPipeError:
         # The reader of our pipe has gone (`| head`): nothing is left to say, also not at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

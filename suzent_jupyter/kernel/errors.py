@@ -55,7 +55,7 @@ class KernelError(SuzentError):
         self.details = details or {}
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}" if self.hint else self.message
+        return self.sentences
 
     def copy(self) -> KernelError:
         """Return an equal error without a traceback, to raise once more."""

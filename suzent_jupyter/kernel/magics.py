@@ -11,7 +11,6 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 
 from ..protocol.errors import SuzentError
 from .completion import make_matcher
-from .errors import KernelError
 from .gateway import Gateway, connect
 from .mirror import Mirror
 from .plain import one_line
@@ -89,7 +88,7 @@ def quiet(error: SuzentError) -> SuzentError:
 
     It stays an ordinary exception of its own class: a notebook that is run as a program still stops there.
     """
-    line = error.line if isinstance(error, KernelError) else one_line(f"{error.message} {error.hint}", 1000)
+    line = one_line(error.sentences, 1000)
     error._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]
     return error
 

@@ -161,6 +161,14 @@ class SuzentError(Exception):
             return None
         return int(self.details.get("retry_after", 1))
 
+    @property
+    def sentences(self) -> str:
+        """What went wrong and what to do about it; a message that others wrote may lack its full stop."""
+        if not self.hint or not self.message:
+            return self.message or self.hint
+        stop = "" if self.message.endswith((".", "!", "?", ":", "…")) else "."
+        return f"{self.message}{stop} {self.hint}"
+
     def as_body(self) -> dict[str, Any]:
         """Return the REST error body: ``{error, code, hint, retryable}``, ``retry_after`` and the details."""
         body: dict[str, Any] = {

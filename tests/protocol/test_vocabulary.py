@@ -109,3 +109,17 @@ EXPECTED = {
     "description_chars": 2000,
     "replacements_per_minute": 3,
 }
+
+
+@pytest.mark.parametrize(
+    ("message", "sentences"),
+    [
+        ("It failed.", "It failed. Look."),
+        ("its program raised ValueError: unplugged", "its program raised ValueError: unplugged. Look."),
+        ("Which one?", "Which one? Look."),
+        ("", "Look."),
+    ],
+)
+def test_what_is_said_is_in_sentences(message: str, sentences: str) -> None:
+    assert SuzentError("internal", message, hint="Look.").sentences == sentences
+    assert SuzentError("internal", message, hint="").sentences == message
