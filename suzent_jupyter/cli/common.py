@@ -24,6 +24,11 @@ Token = Annotated[
     str | None, typer.Option("--token", help="Its token. Default: SUZENT_TOKEN or the running gateway's.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the gateway's answer as JSON.")]
+Pairs = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Parameters; values are JSON where they parse, else text."),
+]
+Timeout = Annotated[float | None, typer.Option("--timeout", help="Seconds; 30 by default, 600 at most.")]
 Code = Annotated[str, typer.Argument(help="The code that is shown on both sides.")]
 Cell = Callable[[dict[str, Any]], Any]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .common import Code, Json, Listing, Token, Url, commands, connected, done
+from .common import Code, Json, Listing, Pairs, Timeout, Token, Url, commands, connected, done
 from .output import say, say_json
 from .results import Output, Overwrite, show
 
@@ -91,14 +91,11 @@ def describe(node: Node, url: Url = None, token: Token = None, json: Json = Fals
 def invoke(
     node: Node,
     command: Annotated[str, typer.Argument(help="Such as camera.snap.")],
-    pairs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Parameters; values are JSON where they parse, else text."),
-    ] = None,
+    pairs: Pairs = None,
     params: Annotated[
         str | None, typer.Option("--params", help="Parameters as a JSON object; - reads it from stdin.")
     ] = None,
-    timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds; 30 by default, 600 at most.")] = None,
+    timeout: Timeout = None,
     key: Annotated[
         str | None, typer.Option("--key", help="Idempotency key: the same call is made once within 5 minutes.")
     ] = None,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .common import Json, Listing, Token, Url, connected, done, yes_no
+from .common import Json, Listing, Pairs, Timeout, Token, Url, connected, done, yes_no
 from .output import say
 from .results import Output, Overwrite, show
 
@@ -105,12 +105,9 @@ def capabilities(peer: Peer, url: Url = None, token: Token = None, json: Json = 
 def invoke(
     peer: Peer,
     command: Annotated[str, typer.Argument(help="Such as camera.snap.")],
-    pairs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Parameters; values are JSON where they parse, else text."),
-    ] = None,
+    pairs: Pairs = None,
     device: Annotated[str | None, typer.Option("--node", help="Which of its devices, where several could.")] = None,
-    timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds; 30 by default, 600 at most.")] = None,
+    timeout: Timeout = None,
     output: Output = None,
     overwrite: Overwrite = False,
     url: Url = None,

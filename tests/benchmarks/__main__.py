@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from . import streams as _streams
+from .floor import ROOT, bare_server
 from .lean import LeanClient, echo_device, idle_device, rate
 
-ROOT = Path(__file__).parents[2]
 SECONDS = 1.0
 ROUNDS = 5
 
@@ -73,19 +73,6 @@ def gateway() -> Iterator[GatewayProcess]:
             process.process.wait(20)
 
 
-@contextlib.contextmanager
-def relay() -> Iterator[int]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.benchmarks.relay"], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None
-        yield int(process.stdout.readline())
-    finally:
-        process.kill()
-        process.wait()
-
-
 def body(size: int) -> bytes:
     return json.dumps({"command": "echo", "params": {"data": "x" * max(1, size - 48)}}).encode()
 
@@ -93,7 +80,7 @@ def body(size: int) -> bytes:
 async def invoke() -> None:
     """HTTP in, WebSocket to a bare device, back: this gateway over a bare Tornado relay."""
     print("invoke over HTTP           relay        gateway      gateway/relay (median of rounds)")
-    with relay() as relay_port, gateway() as gate:
+    with bare_server("relay") as relay_port, gateway() as gate:
         device_id, token = gate.ask("adopt 1")[0]
         tasks = [
             asyncio.create_task(echo_device(f"ws://127.0.0.1:{relay_port}/ws", None, lambda frame: None)),
@@ -128,7 +115,7 @@ async def client() -> None:
     from suzent_jupyter.kernel import connect
 
     print("invoke over /ws/client     relay (HTTP) client       client/relay (median of rounds)")
-    with relay() as relay_port, gateway() as gate:
+    with bare_server("relay") as relay_port, gateway() as gate:
         device_id, token = gate.ask("adopt 1")[0]
         tasks = [
             asyncio.create_task(echo_device(f"ws://127.0.0.1:{relay_port}/ws", None, lambda frame: None)),

@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import statistics
-import subprocess
-import sys
 import time
 import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from .floor import bare_server
+
 THINKING = 0.05
 PIECES = 2000
-
-
-@contextlib.contextmanager
-def plain_stream() -> Iterator[int]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.benchmarks.plain_stream"], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None
-        yield int(process.stdout.readline())
-    finally:
-        process.kill()
-        process.wait()
 
 
 def post(port: int, token: str, path: str, body: dict[str, Any]) -> Any:
@@ -82,7 +65,7 @@ async def streams(gateway: Any, rounds: int) -> None:
 
     from .talker import own_first_token
 
-    with gateway() as ours, gateway() as theirs, plain_stream() as floor_port:
+    with gateway() as ours, gateway() as theirs, bare_server("plain_stream") as floor_port:
         theirs.ask("talk")
         peer = await asyncio.to_thread(link, ours, theirs)
         trigger = f"/nodes/peers/{peer}/trigger"
@@ -120,10 +103,10 @@ async def streams(gateway: Any, rounds: int) -> None:
                     took = time.perf_counter() - began
                     assert all(events >= pieces for events, _ in got), got[:3]
                     rates[-1].append(sum(events for events, _ in got) / took)
-            floor, one, both = (statistics.median(each[index] for each in rates) for index in range(3))
+            bare, one, both = (statistics.median(each[index] for each in rates) for index in range(3))
             ratio_one, ratio_both = (statistics.median(each[i] / each[0] for each in rates) for i in (1, 2))
             print(
-                f"{readers:>4} stream{'s' if readers > 1 else ' '}  {floor:>12.0f}/s {one:>12.0f}/s {both:>12.0f}/s"
+                f"{readers:>4} stream{'s' if readers > 1 else ' '}  {bare:>12.0f}/s {one:>12.0f}/s {both:>12.0f}/s"
                 f"   {ratio_one:.2f} {ratio_both:.2f}",
                 flush=True,
             )
