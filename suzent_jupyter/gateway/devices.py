@@ -44,6 +44,8 @@ class Device:
         Of a control grant: whether turns may use tools that would otherwise ask.
     expires_at : str
         When the token ends by itself; UTC, ISO 8601, ``""`` for never.
+    public_key : str
+        Of a node that proves who it is with a key instead of a token: that key's thumbprint, else ``""``.
     """
 
     device_id: str
@@ -67,6 +69,7 @@ class Device:
     commands: list[str] = field(default_factory=list)
     unattended_tools: bool = False
     expires_at: str = ""
+    public_key: str = ""
 
     @property
     def grant(self) -> Grant | None:

@@ -26,6 +26,7 @@ from .answering.model_agents import of_model
 from .answering.runs import Runs
 from .audit import Audit, Row
 from .changes import Changes
+from .chooser import Chooser
 from .clients import ClientLink
 from .clock import now_text
 from .credentials import Credentials
@@ -37,6 +38,7 @@ from .granting.grants import Grants
 from .granting.unauthorized import Unauthorized
 from .identity import load_identity, new_identity
 from .link import DeviceLink
+from .multinode.link import MultinodeLink
 from .pairing import Pairing, Pending
 from .peer_files import PeerFiles
 from .principals import Principal
@@ -81,6 +83,8 @@ class Gateway:
         Whether a device that is not known must come by a pairing link to wait for approval.
     agent_model : str
         The model that answers prompts, as pydantic-ai names it; ``""`` for none.
+    router_model : str
+        The model that chooses nodes, likewise.
     trusted_token : callable, optional
         Token → principal for tokens the server holds itself (the kernels' token).
     """
@@ -96,6 +100,7 @@ class Gateway:
         single_account: bool = True,
         require_ticket: bool = False,
         agent_model: str = "",
+        router_model: str = "",
         trusted_token: Callable[[str], Principal | None] = lambda token: None,
     ) -> None:
         self.data_dir = data_dir
@@ -106,6 +111,7 @@ class Gateway:
         self.waiting_account = account if single_account else None
         self.require_ticket = require_ticket
         self.agent_model = agent_model
+        self.router_model = router_model
         self.trusted_token = trusted_token
         #: This gateway's id for good; a passing one while the store can't be read.
         self.identity = new_identity()
@@ -127,6 +133,7 @@ class Gateway:
         #: Called when a token stops speaking for anyone: with its device, and ``revoked`` or ``paused``.
         self.departures: list[Callable[[Device, Departure], None]] = [self.dispatcher.caller_departed]
         self.credentials = Credentials(self)
+        self.chooser = Chooser(self)
         self.agents = Agents()
         self.agents.of_device = partial(agent_of_device, self)
         if agent_model:
@@ -201,6 +208,10 @@ class Gateway:
     def open_device(self, transport: Transport) -> DeviceLink:
         """Take a new ``/ws/node`` socket."""
         return DeviceLink(self, transport)
+
+    def open_multinode(self, transport: Transport, principal: Principal) -> MultinodeLink:
+        """Take a new ``/ws/gateway`` socket; of a user who is logged in, or of nobody, who then must show a JWT."""
+        return MultinodeLink(self, transport, principal)
 
     def open_client(self, transport: Transport, principal: Principal) -> ClientLink:
         """Take a new ``/ws/client`` socket of an authenticated caller."""

@@ -138,6 +138,8 @@ class Host:
             org=config.org,
             require_ticket=config.require_ticket,
             agent_model=config.agent_model,
+            router_model=config.router_model,
+            single_account=not config.multi_user,
             trusted_token=self._service.kernel_token.principal,
         )
         self.gateway.files = file_access(config.contents, config.limits, config.data_dir)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel
 
 from ..gateway import Authority
-from ..protocol import chat, peers, rest
+from ..protocol import chat, multinode, peers, rest, routing
 from ..protocol.address import NODE_PATH
-from . import channel, endpoints, granting, invitations
+from . import channel, choosing, endpoints, granting, invitations
 from .files import routes as transfer
 from .peering import routes as peer_routes
 from .request import Answer, Page, Request
@@ -53,7 +53,7 @@ class Route:
 
     method: Literal["GET", "POST", "DELETE", "WS"]
     path: str
-    endpoint: Endpoint | Literal["device", "client"]
+    endpoint: Endpoint | Literal["device", "client", "multinode"]
     authority: Authority
     action: Literal["read", "execute", "write"]
     body: type[BaseModel] | None = None
@@ -77,6 +77,7 @@ _NONE, _AGENT, _FULL = Authority.NONE, Authority.AGENT, Authority.FULL
 ROUTES: tuple[Route, ...] = (
     Route("WS", NODE_PATH, "device", _NONE, "execute"),
     Route("WS", "/ws/client", "client", _FULL, "execute"),
+    Route("WS", multinode.PATH, "multinode", _NONE, "execute"),
     Route("GET", "/node", endpoints.browser_node, _NONE, "read", page=True),
     Route("POST", "/nodes/{node}/invoke", endpoints.invoke, _FULL, "execute",
           rest.InvokeRequest, rest.InvokeResponse, large=True),
@@ -129,6 +130,9 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/nodes/peer-invoke", granting.peer_invoke, _AGENT, "execute",
           peers.PeerInvokeRequest, rest.InvokeResponse, large=True),
     Route("GET", "/nodes/peer-files/{file}", transfer.serve_file, _NONE, "read", media=_FILE),
+    Route("POST", "/nodes/{node}/scope", choosing.set_scope, _FULL, "write",
+          routing.ScopeRequest, routing.ScopeResponse),
+    Route("POST", "/route", choosing.route, _FULL, "execute", routing.RouteRequest, routing.Decision),
     Route("GET", "/nodes/{node}", endpoints.get_node, _FULL, "read", None, rest.NodeInfo),
     Route("POST", "/chat", channel.chat, _AGENT, "execute", chat.ChatRequest, media=_EVENTS),
     Route("POST", "/chat/stop", channel.stop, _AGENT, "execute", chat.ChatStopRequest, chat.StopResponse),

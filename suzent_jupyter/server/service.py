@@ -63,6 +63,11 @@ class ServiceConfig:
     trust_loopback: str = "never"
     require_ticket: bool = False
     agent_model: str = ""
+    router_model: str = ""
+    #: Whether each user of the Jupyter server has an account of their own here.
+    multi_user: bool = False
+    #: Account or Hub group → organisation.
+    orgs: dict[str, str] = field(default_factory=dict)
     #: The Jupyter server's contents manager, through which an agent sees files; None when alone.
     contents: Any = None
     tls: str = "off"

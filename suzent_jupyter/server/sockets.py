@@ -162,6 +162,8 @@ class SocketHandler(WebSocketHandler, Caller):
             return
         if self.socket_route.endpoint == "device":
             self.link = self.service.gateway.open_device(transport)
+        elif self.socket_route.endpoint == "multinode":
+            self.link = self.service.gateway.open_multinode(transport, self.principal)
         else:
             self.link = self.service.gateway.open_client(transport, self.principal)
 

@@ -15,6 +15,9 @@ from .gateways import ThreadedGateway
 EXPECTED: dict[tuple[str, str], str] = {
     ("WS", "/ws/node"): "none",
     ("WS", "/ws/client"): "full",
+    ("WS", "/ws/gateway"): "none",
+    ("POST", "/route"): "full",
+    ("POST", "/nodes/{node}/scope"): "full",
     ("GET", "/node"): "none",
     ("GET", "/nodes"): "agent",
     ("GET", "/nodes/{node}"): "full",
@@ -70,6 +73,7 @@ EXPECTED: dict[tuple[str, str], str] = {
 
 #: Jupyter's authorizer is asked for `execute` here, for `read` at every other GET, for `write` at the rest.
 EXECUTABLE = {
+    ("POST", "/route"),
     ("WS", "/ws/client"),
     ("POST", "/nodes/{node}/invoke"),
     ("POST", "/nodes/peers/{id}/invoke"),

@@ -109,7 +109,7 @@ class Runs:
             if not self._gateway.still_speaks(principal):
                 raise SuzentError("unauthorized", "This token was revoked or paused meanwhile.")
             caller = namespaces.caller_of(principal, device)
-            run = Run(principal, conversation_id, caller)
+            run = Run(principal, conversation_id, caller, prompt)
             self._running[run.account, conversation_id] = run
             await self._load()
             turn = await self._begin(run, prompt)
@@ -144,6 +144,8 @@ class Runs:
             detail["attachments"] = [each.model_dump(exclude={"path"}) for each in prompt.attachments]
         if prompt.origin:
             detail["origin"] = prompt.origin
+        if prompt.decision is not None:
+            detail["routing"] = prompt.decision.model_dump()
         run.answer = self._events.Answer()
         kept = NewTurn(
             account=run.account,
@@ -153,6 +155,7 @@ class Runs:
             title=namespaces.title_of(caller, run.conversation_id, prompt.text),
             folder=namespaces.SOCIAL if peer else "",
             device_id=caller.device_id,
+            target_node_id=prompt.node_id,
             detail=detail,
         )
         began = prompt.began(run.run_id) if prompt.began is not None else None
@@ -166,7 +169,10 @@ class Runs:
             caller=caller,
             note=namespaces.note_of(principal, caller, run.conversation_id),
             unattended=peer,
-            may_use_asking_tools=principal.grant.unattended_tools if principal.grant is not None else not peer,
+            may_use_asking_tools=(principal.grant.unattended_tools if principal.grant is not None else not peer)
+            and not prompt.remote,
+            is_remote_session=prompt.remote,
+            chain=list(prompt.chain),
         )
 
     # -- under way --
@@ -192,7 +198,7 @@ class Runs:
         await prompt.clear()
 
     async def _read(self, run: Run, turn: Turn) -> None:
-        agent = self._gateway.agents.choose(run.principal)
+        agent = run.prompt.agent or self._gateway.agents.choose(run.principal)
         run.agent = clean_text(agent.name, 64)
         if run.closing:
             return
