@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from .documents import NodeText
-from .keyword import KeywordIndex
+from .keyword import KeywordIndex, Members, Scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +42,32 @@ class Candidates(Collection[str]):
 
     def __init__(self, index: KeywordIndex) -> None:
         self.index = index
+        self._members = Members(index)
+        self._by_id: dict[str, Candidate] = {}
 
     def put(self, candidate: Candidate) -> None:
         """Add or replace one. Raises KeyError where the index does not have the node."""
-        raise NotImplementedError
+        self._members.put(candidate.node_id, candidate.connected_at)
+        self._by_id[candidate.node_id] = candidate
 
     def remove(self, node_id: str) -> None:
-        """Drop one; the index keeps it. Done by itself when the index forgets the node."""
-        raise NotImplementedError
+        """Drop one; the index keeps it. It is no candidate either once the index has forgotten it."""
+        if self._by_id.pop(node_id, None) is not None and node_id in self.index:
+            self._members.drop(self.index.slot(node_id))
 
     def get(self, node_id: str) -> Candidate | None:
-        raise NotImplementedError
+        """Return a candidate, or None."""
+        return self._by_id.get(node_id) if node_id in self else None
+
+    def search(self, query: str, exclude: Iterable[str] = ()) -> Scores:
+        """Score the candidates, all figures counted over them only."""
+        return self.index.search(query, self._members, exclude)
 
     def __len__(self) -> int:
-        raise NotImplementedError
+        return sum(1 for _ in self)
 
     def __iter__(self) -> Iterator[str]:
-        raise NotImplementedError
+        return (node_id for node_id in self._by_id if node_id in self)
 
     def __contains__(self, node_id: object) -> bool:
-        raise NotImplementedError
+        return node_id in self._by_id and self._members.has(node_id)
