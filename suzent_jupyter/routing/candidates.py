@@ -59,7 +59,7 @@ class Candidates(Collection[str]):
         """Return a candidate, or None."""
         return self._by_id.get(node_id) if node_id in self else None
 
-    def search(self, query: str, exclude: Iterable[str] = ()) -> Scores:
+    def search(self, query: str | list[str], exclude: Iterable[str] = ()) -> Scores:
         """Score the candidates, all figures counted over them only."""
         return self.index.search(query, self._members, exclude)
 

@@ -37,6 +37,12 @@ _SPEAKS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+# One of these is in whatever of the above is ASCII: most texts need no further look.
+_HINTS = (
+    "ignor", "disregard", "forget", "overrid", "bypass", "vergiss", "missacht", "oubli", "choose", "select", "pick",
+    "prefer", "route", "waehl", "nimm", "nehmt", "chois", "prend", "prenez", "elige", "elegi", "sceglimi", "escolh",
+    "node", "system", "confidence", "assistant", "language", " ai", "you are", "<", "inst]",
+)  # fmt: skip
 # Letters that look alike are a known way round (Unicode TS 39); these are the ones that plain words are written with.
 _ALIKE = str.maketrans("аеорсухіјѕԁһ", "aeopcyxijsdh")
 _HIDDEN = re.compile("[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff]")
@@ -51,6 +57,8 @@ def speaks(text: str) -> bool:
     if not text.isascii():
         text = _HIDDEN.sub("", unicodedata.normalize("NFKC", text))
     plain = text.casefold()
+    if text.isascii() and not any(hint in plain for hint in _HINTS):
+        return False
     if _SPEAKS.search(plain):
         return True
     spaced = _SPACES.sub(" ", _CAMEL.sub(" ", text)).casefold()

@@ -22,7 +22,8 @@ from weakref import WeakSet
 from .affinity import Affinity
 from .documents import NodeText
 from .guard import honest
-from .tokens import terms
+from .stopwords import STOP_WORDS
+from .tokens import terms, words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,9 +37,9 @@ LABEL = 1.5
 WEAK = 0.5
 NODE_CHARS = 4_000
 """Characters that are read of a node's labels, and of its descriptions: bounds the time that adding one takes."""
-QUERY_TERMS = 2_048
+QUERY_TERMS = 512
 """Distinct terms of a query, half of them from its end."""
-KIN_TERMS = 64
+KIN_TERMS = 32
 """Of these, those that also match weakly."""
 ROWS = 100_000
 """Pairs of term and node that one search adds up, rarest terms first: bounds its time over many nodes."""
@@ -271,6 +272,8 @@ class KeywordIndex:
 
         Parameters
         ----------
+        query : str or list of str
+            The text, or its terms as :func:`.tokens.terms` gives them.
         among : Members or collection of str, optional
             Nodes to consider. All figures are counted over them only, as if there were no others. Members take no time
             for each node; default all.
@@ -286,7 +289,8 @@ class KeywordIndex:
             when, left_out = np.full(size, _OUT), set(exclude)
             wanted = self._slots.keys() if among is None else self._slots.keys() & set(among)
             when[[self._slots[node_id] for node_id in wanted - left_out]] = 0.0
-        asked = _halves(list(dict.fromkeys(terms(query))), QUERY_TERMS)
+        asked = terms(query) if isinstance(query, str) else query
+        asked = _halves(list(dict.fromkeys(asked)), QUERY_TERMS)
         self._shared = True
         scores = Scores(self._documents, self._slots, np.zeros(size), when, bool(asked), sorted(self._distrusted))
         if size:
@@ -357,9 +361,11 @@ def _read(text: NodeText) -> _Document:
         for each in texts:
             if left <= 0:
                 break
-            found = terms(each[:left])
+            found = words(each[:left])
             left -= len(each)
             length += len(found)
             for term in found:
-                weights.setdefault(term, weight)
+                # A stop word is not searched, but takes its room: one more or less must not decide between equals.
+                if term not in STOP_WORDS:
+                    weights.setdefault(term, weight)
     return _Document(said, withheld, weights, length)

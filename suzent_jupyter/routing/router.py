@@ -13,9 +13,10 @@ from .candidates import Candidate, Candidates
 from .keyword import Scores
 from .recency import ranking
 from .semantic import Answer, AnswerError, Ask, AskFailedError, answer, question
-from .tokens import READ_CHARS
+from .tokens import READ_CHARS, terms
 
 TERMS_SHOWN = 32
+LONG_QUERY = 1_000
 
 _loaded = False
 
@@ -73,8 +74,14 @@ class Router:
         tiers: list[TierOutcome] = []
         said: Answer | None = None
         choice: RouteChoice | None = None
+        asked = terms(query)
+        if len(query) > LONG_QUERY:
+            # Cutting it up and searching are two steps: others get their turn between.
+            await asyncio.sleep(0)
+        if node is not None and node not in candidates:
+            raise KeyError(node)
         began = time.perf_counter()
-        scores = candidates.search(query, exclude)
+        scores = candidates.search(asked, exclude)
         searched = _since(began)
         considered = int((scores.when > float("-inf")).sum())
         if node is not None:
@@ -89,7 +96,7 @@ class Router:
             if outcome.outcome != "skipped":
                 # Nodes may have come and gone while the model thought.
                 began = time.perf_counter()
-                scores = candidates.search(query, exclude)
+                scores = candidates.search(asked, exclude)
                 searched = _since(began)
             if said is not None and outcome.outcome == "chosen":
                 choice = self._choice(candidates, said.node_id, "llm", said.reason, said.confidence)

@@ -35,11 +35,16 @@ _BORDERS = re.compile(
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms of a text in their order, as often as they occur.
+    """Return the terms of a text (see :func:`words`) without stop words."""
+    return [word for word in words(text) if word not in STOP_WORDS]
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text in their order, as often as they occur.
 
     NFKC and casefolded. Cut at whatever is neither letter nor digit, in camelCase and between letters and digits; such
     a word also stays whole, so that ``PyTorch``, ``macOS`` and ``RTX4090`` are found however they are written. Han,
-    Kana and Hangul are taken as overlapping pairs within one script, a single character by itself. Stop words go.
+    Kana and Hangul are taken as overlapping pairs within one script, a single character by itself.
     """
     if len(text) > READ_CHARS:
         half = READ_CHARS // 2
@@ -59,7 +64,7 @@ def terms(text: str) -> list[str]:
             if len(parts) > 1:
                 # A letter that is left alone (the i of iPhone) would match what it has nothing to do with.
                 found += [part.casefold() for part in parts if len(part) > 1 or part.isdigit()]
-    return [term for term in found if term not in STOP_WORDS]
+    return found
 
 
 def is_pair(term: str) -> bool:
