@@ -41,7 +41,7 @@ _SPEAKS = re.compile(
 _HINTS = (
     "ignor", "disregard", "forget", "overrid", "bypass", "vergiss", "missacht", "oubli", "choose", "select", "pick",
     "prefer", "route", "waehl", "nimm", "nehmt", "chois", "prend", "prenez", "elige", "elegi", "sceglimi", "escolh",
-    "node", "system", "confidence", "assistant", "language", " ai", "you are", "<", "inst]",
+    "nodeid", "node_id", "node id", "node-id", "node.id", "system", "confidence", "as a", "you are", "<", "inst]",
 )  # fmt: skip
 # Letters that look alike are a known way round (Unicode TS 39); these are the ones that plain words are written with.
 _ALIKE = str.maketrans("аеорсухіјѕԁһ", "aeopcyxijsdh")

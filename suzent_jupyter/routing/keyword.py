@@ -267,7 +267,9 @@ class KeywordIndex:
         if self._shared:
             self._documents, self._slots, self._shared = self._documents.copy(), self._slots.copy(), False
 
-    def search(self, query: str, among: Members | Collection[str] | None = None, exclude: Iterable[str] = ()) -> Scores:
+    def search(
+        self, query: str | list[str], among: Members | Collection[str] | None = None, exclude: Iterable[str] = ()
+    ) -> Scores:
         """Score nodes.
 
         Parameters

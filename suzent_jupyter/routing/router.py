@@ -127,7 +127,7 @@ class Router:
         said: Answer | None = None
 
         def outcome(what: str, reason: str) -> tuple[TierOutcome, Answer | None]:
-            tier = TierOutcome(tier="llm", outcome=what, reason=reason, duration_ms=_since(began))  # type: ignore[arg-type]
+            tier = TierOutcome(tier="llm", outcome=what, reason=reason, duration_ms=_since(began))
             return tier, said
 
         limit = self._limits.router_timeout
@@ -243,4 +243,4 @@ def _since(began: float) -> float:
 
 
 def _skipped(tier: str, reason: str) -> TierOutcome:
-    return TierOutcome(tier=tier, outcome="skipped", reason=reason)  # type: ignore[arg-type]
+    return TierOutcome(tier=tier, outcome="skipped", reason=reason)

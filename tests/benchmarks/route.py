@@ -109,9 +109,7 @@ async def route() -> None:
         note("bm25s built once: the building", built)
     for label, values in rows.items():
         print(f"{label:<31}" + "".join(f"{value:>10.3f}" for value in values), flush=True)
-    print(
-        f"longest wait of the event loop while 10,000 nodes are asked and change: {await _longest(candidates):.2f} ms"
-    )
+    print(f"longest wait of the event loop, 10,000 nodes asked and changed: {await _longest(candidates):.2f} ms")
 
 
 async def _longest(candidates: Candidates) -> float:
