@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks [invoke|client|devices|lag|floods|streams|startup …]`` prints numbers."""
+"""``python -m tests.benchmarks [invoke|client|devices|lag|floods|streams|startup|route …]`` prints numbers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from . import route as _route
 from . import streams as _streams
 from .floor import ROOT, bare_server
 from .lean import LeanClient, echo_device, idle_device, rate
@@ -298,7 +299,7 @@ async def streams() -> None:
 
 
 def main() -> None:
-    parts = {part.__name__: part for part in (invoke, client, devices, lag, floods, streams, startup)}
+    parts = {part.__name__: part for part in (invoke, client, devices, lag, floods, streams, startup, _route.route)}
     for name in sys.argv[1:] or parts:
         print(f"\n## {name}: {parts[name].__doc__}")
         asyncio.run(parts[name]())
