@@ -14,9 +14,11 @@ from typing import Any, Literal
 
 from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
 
-from ..protocol.device import FEATURES, ConnectMessage, EventMessage
+from ..protocol.address import GATEWAY_PATH, NODE_PATH
+from ..protocol.device import AGENT_COMMAND, FEATURES, ConnectMessage, EventMessage
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
+from ..protocol.multinode import NodeDescription
 from ..protocol.text import clean_text
 from ..protocol.tls_trouble import tls_trouble
 from .address import is_loopback, pairing_link, socket_url
@@ -24,18 +26,26 @@ from .agent import agent_capability
 from .backoff import Backoff
 from .calls import OnCall
 from .capability import Capability, collect
-from .connection import Connection, Lost, Refused, Revoked
+from .connection import Connection
+from .current import Work, current_work
 from .direct import Direct, quiet
+from .multinode.connection import MultinodeConnection
+from .multinode.credentials import Credentials
+from .multinode.requests import OnProgress
 from .pin import Trust
 from .results import ResultError, to_wire
 from .threads import Threads
 from .vault import TokenVault, VaultError
+from .verdicts import Lost, Refused, Revoked
 
 log = logging.getLogger(__name__)
 
 Status = Literal["idle", "connecting", "pending", "connected", "reconnecting", "refused", "stopped"]
 
+Protocol = Literal["device", "multinode"]
+
 _LIMITS = Limits()
+_SOCKETS: dict[Protocol, str] = {"device": NODE_PATH, "multinode": GATEWAY_PATH}
 _EVENTS_WAITING = 256
 _PING_INTERVAL = 25.0  # seconds
 _PING_TIMEOUT = 50.0  # seconds; a pong waits behind a large result on a slow uplink
@@ -62,6 +72,10 @@ class NodeHost:
     agent : callable, optional
         A function that answers prompts (:class:`~suzent_jupyter.protocol.function_agent.FunctionAgent`): the node then
         offers ``agent.run``, and once that is approved it is the gateway's agent where no notebook and no model is.
+        With ``protocol="multinode"`` it answers the chats that are routed to this node.
+    protocol : str
+        ``device`` for ``/ws/node``, Suzent's protocol; ``multinode`` for ``/ws/gateway``, where this node proves with a
+        key of its own who it is, takes chats, and may ask other nodes (:meth:`ainvoke`, :meth:`ask`).
     token : str, optional
         A device token to use instead of the kept one.
     description, tags : optional
@@ -87,7 +101,9 @@ class NodeHost:
     node_id : str
         This device's id on the gateway, once connected.
     gateway_id : str
-        The gateway's identity where a pairing link named it, else ``""``.
+        The gateway's identity: what a pairing link named, or what it says of itself (``multinode``), else ``""``.
+    account, org, scope : str
+        Whose this node is, and with whom it is shared, where the gateway says so (``multinode``).
     approved, pending_approval : list of str
         Commands that may be called, and that wait for the operator, where the gateway says so.
 
@@ -113,6 +129,7 @@ class NodeHost:
         platform: str | None = None,
         capabilities: Iterable[Any] | None = None,
         agent: Callable[..., Any] | None = None,
+        protocol: Protocol = "device",
         token: str | None = None,
         description: str | None = None,
         tags: Sequence[str] | None = None,
@@ -124,7 +141,10 @@ class NodeHost:
         backoff: Backoff | None = None,
     ) -> None:
         link = pairing_link(url)
-        self.url = socket_url(link.socket_url if link else url)
+        if protocol not in _SOCKETS:
+            raise ValueError(f"{protocol!r} is no protocol of nodes; there are {' and '.join(_SOCKETS)}.")
+        self.protocol = protocol
+        self.url = socket_url(link.base_url if link else url, _SOCKETS[protocol])
         self.gateway_id = link.gateway_id if link else ""
         self._ticket = link.ticket if link else ""
         if link is not None and pin is None:
@@ -142,6 +162,7 @@ class NodeHost:
         self.node_identity = node_identity
         self.vault = vault or TokenVault()
         self._trust = Trust(self.url, pin, self.vault)
+        self.credentials = Credentials(self.url, self.name, self.gateway_id, self.vault)
         self.on_status = on_status
         self.on_call = on_call
 
@@ -152,6 +173,7 @@ class NodeHost:
         self.retry_in: float | None = None
         self.approved: list[str] = []
         self.pending_approval: list[str] = []
+        self.account = self.org = self.scope = ""
 
         self._token = token
         self._backoff = backoff or Backoff()
@@ -219,6 +241,71 @@ class NodeHost:
 
     # -- talking to the gateway
 
+    async def ainvoke(
+        self,
+        node: str,
+        command: str,
+        params: dict[str, Any] | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the gateway keeps it
+        on_progress: OnProgress | None = None,
+    ) -> Any:
+        """Call a command of another node and return its result; needs ``protocol="multinode"``.
+
+        Inside an agent's turn the call belongs to that turn: it has the rights of whoever asked, no more, and ends with
+        it. May be awaited on any event loop.
+
+        Parameters
+        ----------
+        node : str
+            Its id or name.
+        command : str
+            Such as ``camera.snap``.
+        params : dict, optional
+            As a result may be.
+        timeout : float, optional
+            Seconds; 30 otherwise.
+        on_progress : callable, optional
+            Called with fraction, message and data, each of which may be None, on the host's event loop.
+
+        Raises
+        ------
+        SuzentError
+            ``node_disconnected`` while there is no connection, and whatever the gateway or the node answers, such as
+            ``node_not_found`` or ``permission_needed``.
+        ResultError
+            When ``params`` has no JSON form.
+        RuntimeError
+            With ``protocol="device"``, whose nodes are called and don't call.
+        """
+        what = {"command": command, "params": to_wire(params or {})}
+        return await self._ask(lambda connection, run: connection.invoke(node, what, timeout, run, on_progress))
+
+    async def ask(self, node: str, prompt: str, *, timeout: float | None = None) -> Any:  # noqa: ASYNC109
+        """Let another node's agent answer a prompt, and return what it says; raises as :meth:`ainvoke`.
+
+        ``dispatch_too_deep`` and ``dispatch_cycle`` say that agents already ask each other too far, or in a circle.
+        """
+        what = {"agent": prompt}
+        return await self._ask(lambda connection, run: connection.invoke(node, what, timeout, run, None))
+
+    async def nodes(self) -> list[dict[str, Any]]:
+        """Return the connected nodes this one may see, as ``GET /nodes`` shows them; raises as :meth:`ainvoke`."""
+        found: list[dict[str, Any]] = await self._ask(lambda connection, _: connection.nodes())
+        return found
+
+    async def _ask(self, asking: Callable[[MultinodeConnection, str], Coroutine[Any, Any, Any]]) -> Any:
+        """Ask something over the current connection, on the host's own loop, on behalf of the current run."""
+        if self.protocol != "multinode":
+            raise RuntimeError('Nodes of /ws/node are called and don\'t call: use NodeHost(protocol="multinode").')
+        work, loop, connection = current_work.get(), self._loop, self._connection
+        if loop is None or not isinstance(connection, MultinodeConnection):
+            raise SuzentError("node_disconnected", f"Node '{self.name}' is not connected.")
+        asked = asking(connection, work.run_id if work is not None and work.host is self else "")
+        if loop is asyncio.get_running_loop():
+            return await asked
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked, loop))
+
     def send_event(self, name: str, data: dict[str, Any] | None = None) -> None:
         """Tell the gateway that something happened; may be called from any thread and does not wait.
 
@@ -276,6 +363,7 @@ class NodeHost:
     # -- the loop
 
     async def _stay_joined(self) -> Status:
+        current_work.set(self.work())  # for every task and thread from here on
         await self._recall()
         threads = Threads()
         self._set("connecting")
@@ -322,7 +410,8 @@ class NodeHost:
                 if self._trust.is_news:
                     await asyncio.to_thread(self._trust.proved)
                 try:
-                    await Connection(socket, self, threads, self.on_call).run()
+                    speak = MultinodeConnection if self.protocol == "multinode" else Connection
+                    await speak(socket, self, threads, self.on_call).run()
                 finally:
                     await socket.close()  # leaving the block by an exception alone would say 1011, a failure of ours
         except InvalidStatus as error:
@@ -364,6 +453,26 @@ class NodeHost:
             ticket=self._ticket if self._ticket and not self._token else None,
         )
 
+    def describe(self) -> NodeDescription:
+        """Return what this node says of itself (``multinode``)."""
+        declared = [each.declaration() for each in self.capabilities.values() if each.name != AGENT_COMMAND]
+        return NodeDescription(
+            name=self.name,
+            description=self.description or "",
+            platform=self.platform,
+            tags=self.tags or [],
+            capabilities=[each.model_dump(exclude_none=True) for each in declared],
+            agent=AGENT_COMMAND in self.capabilities,
+        )
+
+    def ticket(self) -> str | None:
+        """Return the pairing link's ticket, until it let this node in (``multinode``)."""
+        return self._ticket or None
+
+    def work(self, run_id: str = "") -> Work:
+        """Return what a call or a run of this node works for."""
+        return Work(self, run_id)
+
     def on_pending(self, code: str, message: str) -> None:
         """Note that an operator must approve ``code``."""
         log.info("Node '%s' waits for approval: %s", self.name, message)
@@ -378,6 +487,12 @@ class NodeHost:
             await self._keep("set", self._token_key, token)
         self._connection = connection
         self.node_id = clean_text(frame.get("node_id"), 128) or None
+        if self.protocol == "multinode":
+            self._ticket = ""
+            self.gateway_id = self.credentials.gateway_id
+            self.account, self.org, self.scope = (
+                clean_text(frame.get(key), 128) for key in ("account", "org", "scope")
+            )
         self.on_approved(frame)
         for warning in _texts(frame.get("warnings")):
             log.warning("The gateway says: %s", warning)
@@ -397,12 +512,16 @@ class NodeHost:
         return f"node:{self.url}:{self.name}"
 
     async def _recall(self) -> None:
+        if self.protocol == "multinode":
+            return  # its key is its token
         if not self._token:
             self._token = await self._keep("get", self._token_key)
         if not self.node_identity:
             self.node_identity = await self._keep("setdefault", f"identity:{self.name}", lambda: secrets.token_hex(16))
 
     async def _forget(self) -> None:
+        if self.protocol == "multinode":
+            return  # the key stays; approving it is the gateway's business
         self._token = None
         await self._keep("delete", self._token_key)
 
