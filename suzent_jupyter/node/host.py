@@ -29,9 +29,9 @@ from .capability import Capability, collect
 from .connection import Connection
 from .current import Work, current_work
 from .direct import Direct, quiet
+from .multinode.asking import Asking
 from .multinode.connection import MultinodeConnection
 from .multinode.credentials import Credentials
-from .multinode.requests import OnProgress
 from .pin import Trust
 from .results import ResultError, to_wire
 from .threads import Threads
@@ -54,7 +54,7 @@ _CLOSE_TIMEOUT = 2.0  # seconds
 _PASSING = frozenset([408, 425, 429])
 
 
-class NodeHost:
+class NodeHost(Asking):
     """Makes this process a node of a gateway.
 
     Parameters
@@ -241,81 +241,19 @@ class NodeHost:
 
     # -- talking to the gateway
 
-    async def ainvoke(
-        self,
-        node: str,
-        command: str,
-        params: dict[str, Any] | None = None,
-        *,
-        timeout: float | None = None,  # noqa: ASYNC109 - the gateway keeps it
-        on_progress: OnProgress | None = None,
-    ) -> Any:
-        """Call a command of another node and return its result; needs ``protocol="multinode"``.
-
-        Inside an agent's turn the call belongs to that turn: it has the rights of whoever asked, no more, and ends with
-        it. May be awaited on any event loop.
-
-        Parameters
-        ----------
-        node : str
-            Its id or name.
-        command : str
-            Such as ``camera.snap``.
-        params : dict, optional
-            As a result may be.
-        timeout : float, optional
-            Seconds; 30 otherwise.
-        on_progress : callable, optional
-            Called with fraction, message and data, each of which may be None, on the host's event loop.
-
-        Raises
-        ------
-        SuzentError
-            ``node_disconnected`` while there is no connection, and whatever the gateway or the node answers, such as
-            ``node_not_found`` or ``permission_needed``.
-        ResultError
-            When ``params`` has no JSON form.
-        RuntimeError
-            With ``protocol="device"``, whose nodes are called and don't call.
-        """
-        what = {"command": command, "params": to_wire(params or {})}
-        return await self._ask(lambda connection, run: connection.invoke(node, what, timeout, run, on_progress))
-
-    async def ask(self, node: str, prompt: str, *, timeout: float | None = None) -> Any:  # noqa: ASYNC109
-        """Let another node's agent answer a prompt, and return what it says; raises as :meth:`ainvoke`.
-
-        ``dispatch_too_deep`` and ``dispatch_cycle`` say that agents already ask each other too far, or in a circle.
-        """
-        what = {"agent": prompt}
-        return await self._ask(lambda connection, run: connection.invoke(node, what, timeout, run, None))
-
-    async def nodes(self) -> list[dict[str, Any]]:
-        """Return the connected nodes this one may see, as ``GET /nodes`` shows them; raises as :meth:`ainvoke`."""
-        found: list[dict[str, Any]] = await self._ask(lambda connection, _: connection.nodes())
-        return found
-
-    async def _ask(self, asking: Callable[[MultinodeConnection, str], Coroutine[Any, Any, Any]]) -> Any:
-        """Ask something over the current connection, on the host's own loop, on behalf of the current run."""
-        if self.protocol != "multinode":
-            raise RuntimeError('Nodes of /ws/node are called and don\'t call: use NodeHost(protocol="multinode").')
-        work, loop, connection = current_work.get(), self._loop, self._connection
-        if loop is None or not isinstance(connection, MultinodeConnection):
-            raise SuzentError("node_disconnected", f"Node '{self.name}' is not connected.")
-        asked = asking(connection, work.run_id if work is not None and work.host is self else "")
-        if loop is asyncio.get_running_loop():
-            return await asked
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked, loop))
-
     def send_event(self, name: str, data: dict[str, Any] | None = None) -> None:
         """Tell the gateway that something happened; may be called from any thread and does not wait.
 
         Raises
         ------
         SuzentError
-            ``node_disconnected`` while there is no connection, ``node_busy`` while 256 events wait to be sent.
+            ``node_disconnected`` while there is no connection, ``node_busy`` while 256 events wait to be sent,
+            ``invalid_request`` with ``protocol="multinode"``, which has no such frame.
         ResultError
             When ``data`` has no JSON form, or is too large for a frame.
         """
+        if self.protocol == "multinode":
+            raise SuzentError("invalid_request", "Nodes of /ws/gateway send no events.", hint='Use protocol="device".')
         frame = EventMessage(event=name, data=to_wire(data or {})).encode()
         limit = self._connection.frame_limit if self._connection is not None else len(frame)
         if len(frame) > limit:

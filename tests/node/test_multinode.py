@@ -496,6 +496,8 @@ def test_asking_other_nodes(play_multinode: Callable[..., NodeHost]) -> None:
         with pytest.raises(SuzentError, match="not connected"):
             await host.ainvoke("Phone", "x")
         visit = await welcomed(gateway, host)
+        with pytest.raises(SuzentError, match="no events"):
+            host.send_event("motion")
 
         async def asked(**fields: Any) -> dict[str, Any]:
             return await visit.wait_for(
