@@ -289,9 +289,13 @@ class Credentials:
 
 
 def _mint(device: Device) -> str:
+    """Give a device its token; one with a key needs none and gets ``""``."""
+    device.approved_at = device.last_seen = now_text()
+    if device.public_key:
+        device.token_hint = f"key {device.public_key[:10]}…"
+        return ""
     token = mint_token()
     device.digest, device.token_hint = token_digest(token), token_hint(token)
-    device.approved_at = device.last_seen = now_text()
     return token
 
 

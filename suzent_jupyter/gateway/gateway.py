@@ -39,6 +39,7 @@ from .granting.unauthorized import Unauthorized
 from .identity import load_identity, new_identity
 from .link import DeviceLink
 from .multinode.link import MultinodeLink
+from .node_link import NodeLink
 from .pairing import Pairing, Pending
 from .peer_files import PeerFiles
 from .principals import Principal
@@ -149,8 +150,8 @@ class Gateway:
         self.grants = Grants(self)
         self.unauthorized = Unauthorized(limits)
         self._as_started: dict[str, Any] = {}
-        self._links: dict[NodeSession, DeviceLink] = {}
-        self._clients: set[ClientLink] = set()
+        self._links: dict[NodeSession, NodeLink] = {}
+        self._clients: set[ClientLink | MultinodeLink] = set()
         self._replacements: dict[str, deque[float]] = {}
 
     # -- life --
@@ -219,7 +220,7 @@ class Gateway:
 
     # -- sockets (called by the links) --
 
-    def session_opened(self, session: NodeSession, link: DeviceLink) -> None:
+    def session_opened(self, session: NodeSession, link: NodeLink) -> None:
         """Register a node that just connected; an older connection of the same device makes room.
 
         Raises
@@ -266,11 +267,11 @@ class Gateway:
         if item["event"]:
             self.changes.publish("events", "added", item, lambda principal: Registry.may_see(principal, session))
 
-    def client_opened(self, client: ClientLink) -> None:
+    def client_opened(self, client: ClientLink | MultinodeLink) -> None:
         """Keep a client so that it can be closed."""
         self._clients.add(client)
 
-    def client_closed(self, client: ClientLink) -> None:
+    def client_closed(self, client: ClientLink | MultinodeLink) -> None:
         """Forget it."""
         self._clients.discard(client)
 

@@ -23,7 +23,7 @@ from .households import counted_as
 from .principals import Principal
 
 if TYPE_CHECKING:
-    from .link import DeviceLink
+    from .node_link import NodeLink
 
 # Without I, L, O, U, 0 and 1: nothing to confuse when read out loud or typed on a phone.
 ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -49,7 +49,7 @@ class Pending:
         Whose it is; None while it belongs to nobody yet.
     refuse : callable
         Brings a refusal to the socket: ``denied``, ``expired`` or ``stopping``.
-    link : DeviceLink
+    link : NodeLink
         The socket that waits; the entry lives as long as it does.
     frame : dict
         The connect frame.
@@ -64,7 +64,7 @@ class Pending:
     limited: bool
     account: str | None
     refuse: Callable[[str], None]
-    link: DeviceLink
+    link: NodeLink
     frame: dict[str, Any] = field(default_factory=dict)
     kind: str = "device"
     node_id: str | None = None

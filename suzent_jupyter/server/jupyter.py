@@ -39,7 +39,8 @@ async def find_jupyter_caller(handler: Any, route: Route) -> tuple[Literal["nobo
     SuzentError
         ``unauthorized`` or ``forbidden``.
     """
-    nobody = route.authority is Authority.NONE  # whatever comes along: a device may show a token that is dead by now
+    # Whatever comes along: a device may show a token that is dead by now.
+    nobody = route.authority is Authority.NONE and not route.recognises
     token = None if nobody else find_token(handler.request.headers)
     if nobody or token is not None:
         CallContext.set(CallContext.JUPYTER_HANDLER, handler)
@@ -49,6 +50,8 @@ async def find_jupyter_caller(handler: Any, route: Route) -> tuple[Literal["nobo
             return "nobody", None
         handler.current_user = handler._jupyter_current_user = User(username="token")
         return "token", token
+    if route.recognises and not handler.check_host():
+        raise SuzentError("forbidden", "This server does not answer to that host name.")
     try:
         await JupyterHandler.prepare(handler, _redirect_to_login=False)
     except web.HTTPError as error:
@@ -56,6 +59,8 @@ async def find_jupyter_caller(handler: Any, route: Route) -> tuple[Literal["nobo
         if getattr(handler, "_jupyter_current_user", NOBODY) is not None:
             raise SuzentError("forbidden", error.log_message or "The server refused this request.") from None
     user = handler.current_user
+    if user is None and route.recognises:
+        return "nobody", None
     if user is None:
         raise SuzentError("unauthorized", "Log in to the Jupyter server, or send a token.")
     if not await ensure_async(handler.authorizer.is_authorized(handler, user, route.action, AUTH_RESOURCE)):
@@ -143,12 +148,14 @@ class JupyterSocketHandler(SocketHandler, JupyterHandler):
 
     async def _prepare(self) -> None:
         self.check_upgrade()
-        self._admit(await jupyter_principal(self, self.service, self.socket_route), self.socket_route.authority)
+        principal = await jupyter_principal(self, self.service, self.socket_route)
+        known = self.socket_route.recognises and principal is not NOBODY
+        self._admit(principal, Authority.FULL if known else self.socket_route.authority)
 
     def check_origin(self, origin: str | None = None) -> bool:
         """Apply Jupyter's rule: same host, or what the server's configuration allows; none at all is a program."""
-        if self.socket_route.endpoint == "device" and self.allow_origin == "*":
-            # `*` is meant for pages that show a token; this socket asks for none, so it would be open to every page.
+        if self.socket_route.authority is Authority.NONE and self.allow_origin == "*":
+            # `*` is meant for pages that show a token; such a socket needs none, so it would be open to every page.
             origin = origin if origin is not None else self.get_origin()
             return origin is None or SocketHandler.check_origin(self, origin)
         return bool(WebSocketMixin.check_origin(self, origin))

@@ -47,6 +47,8 @@ class Route:
         Whether the body may be as large as an invoke's.
     page : bool
         Whether the answer is a page for people, which is served only under names of this machine's own.
+    recognises : bool
+        Whether callers who show a token, or are logged in to Jupyter, are known although anyone may come.
     media, status : str, int
         What a good answer is, for the OpenAPI document.
     """
@@ -62,6 +64,7 @@ class Route:
     page: bool = False
     media: str = "application/json"
     status: int = 200
+    recognises: bool = False
 
     @property
     def pattern(self) -> str:
@@ -77,7 +80,7 @@ _NONE, _AGENT, _FULL = Authority.NONE, Authority.AGENT, Authority.FULL
 ROUTES: tuple[Route, ...] = (
     Route("WS", NODE_PATH, "device", _NONE, "execute"),
     Route("WS", "/ws/client", "client", _FULL, "execute"),
-    Route("WS", multinode.PATH, "multinode", _NONE, "execute"),
+    Route("WS", multinode.PATH, "multinode", _NONE, "execute", recognises=True),
     Route("GET", "/node", endpoints.browser_node, _NONE, "read", page=True),
     Route("POST", "/nodes/{node}/invoke", endpoints.invoke, _FULL, "execute",
           rest.InvokeRequest, rest.InvokeResponse, large=True),

@@ -10,9 +10,10 @@ from typing import Any, Protocol
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketHandler
 
+from ..gateway import Authority
 from ..gateway.turns import LARGE_BYTES
 from ..protocol.errors import CLOSE_GOING_AWAY, SuzentError
-from .auth import client_address, has_forwarding_headers, is_loopback, peer_address
+from .auth import client_address, find_token, has_forwarding_headers, is_loopback, peer_address
 from .handlers import Caller, http_error
 from .refusal import refuse
 from .routes import Route
@@ -42,6 +43,7 @@ class SocketTransport:
         self.remote = client or str(handler.request.remote_ip)
         self.limited = not shared
         self.received_at = self.moved_at = self._loop.time()
+        self.content_bytes = 0
         self._watch_bytes()
 
     def _watch_bytes(self) -> None:
@@ -52,6 +54,7 @@ class SocketTransport:
             count: int | None = read(buffer)
             if count:
                 self.received_at = self.moved_at = self._loop.time()
+                self.content_bytes += count
             return count
 
         def write_to_fd(data: memoryview) -> int:
@@ -62,6 +65,10 @@ class SocketTransport:
 
         stream.read_from_fd = read_from_fd
         stream.write_to_fd = write_to_fd
+
+    def not_content(self, payload: bytes) -> None:
+        """Take note that a ping or pong was among what came in: two bytes, a mask of four, and its payload."""
+        self.content_bytes -= 6 + len(payload)
 
     def send(self, *parts: bytes | memoryview) -> asyncio.Future[None] | None:
         """Send one text frame."""
@@ -140,7 +147,13 @@ class SocketHandler(WebSocketHandler, Caller):
     def prepare(self) -> Awaitable[None] | None:
         """Find out who asks, before the handshake is answered."""
         self.check_upgrade()
-        return self.find_caller(self.socket_route.authority)
+        return self.find_caller(self.least_authority())
+
+    def least_authority(self) -> Authority:
+        """Return what the caller must at least be; where people are recognised, all of it if they show a token."""
+        if self.socket_route.recognises and find_token(self.request.headers) is not None:
+            return Authority.FULL
+        return self.socket_route.authority
 
     def check_upgrade(self) -> None:
         """Refuse a plain request: ``upgrade_required``."""
@@ -188,8 +201,15 @@ class SocketHandler(WebSocketHandler, Caller):
 
     def on_pong(self, data: bytes) -> None:
         """Pass a pong on."""
+        if self.transport is not None:
+            self.transport.not_content(data)
         if self.link is not None:
             self.link.pong(data)
+
+    def on_ping(self, data: bytes) -> None:
+        """Take note of a ping; it has been answered."""
+        if self.transport is not None:
+            self.transport.not_content(data)
 
     def on_close(self) -> None:
         """Tell the link, and let go of it."""

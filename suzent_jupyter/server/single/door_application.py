@@ -73,6 +73,12 @@ class DoorHandler(DoorCaller, LargeBodyHandler):
 class DoorSocketHandler(DoorCaller, SocketHandler):
     """Sockets for guests."""
 
+    def least_authority(self) -> Authority:
+        """Return what the caller must at least be; where people are recognised, all of it if the guest knows one."""
+        if self.socket_route.recognises and self.caller.kind != "nobody":
+            return Authority.FULL
+        return self.socket_route.authority
+
     def check_origin(self, origin: str) -> bool:
         """Leave it to the guest, whose server knows what origins it allows."""
         return True
