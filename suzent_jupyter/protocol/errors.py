@@ -45,6 +45,7 @@ ERRORS: dict[str, ErrorSpec] = {
     "node_busy": ErrorSpec(429, True, "Wait for calls under way to end, then try again."),
     "node_disconnected": ErrorSpec(502, True, "Wait for the node to reconnect, then try again."),
     "bad_answer": ErrorSpec(502, False, "The device's program answered with something else than a result."),
+    "capability_failed": ErrorSpec(502, False, "The device's own program failed; the message is what it said."),
     "revoked": ErrorSpec(502, False, "The device was revoked; pair it again to use it."),
     "deadline": ErrorSpec(504, True, "Give the call more time with `--timeout`, up to 600 s."),
     "cancelled": ErrorSpec(499, False, "The caller cancelled the call."),

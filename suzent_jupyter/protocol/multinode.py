@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from .address import GATEWAY_PATH
 from .device import Frame
 
-PATH = "/ws/gateway"
+PATH = GATEWAY_PATH
 PROTOCOL = 1
 #: What a node may announce; everything else is ignored.
 FEATURES = ("cancel", "progress", "update", "permissions")
