@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -353,7 +353,7 @@ def _halves(asked: list[str], most: int) -> list[str]:
 
 
 def _read(text: NodeText) -> _Document:
-    said, withheld = honest(text)
+    said, withheld = honest(_trimmed(text))
     weights: dict[str, float] = {}
     length = 0
     labels = (said.name, *said.tags, *(name for name, _about in said.capabilities))
@@ -371,3 +371,14 @@ def _read(text: NodeText) -> _Document:
                 if term not in STOP_WORDS:
                     weights.setdefault(term, weight)
     return _Document(said, withheld, weights, length)
+
+
+def _trimmed(text: NodeText) -> NodeText:
+    # What is read no further is not looked through either.
+    names, abouts, kept = NODE_CHARS, NODE_CHARS, list[tuple[str, str]]()
+    for name, about in text.capabilities:
+        if names <= 0:
+            break
+        kept.append((name[:names], about[: max(abouts, 0)]))
+        names, abouts = names - len(name), abouts - len(about)
+    return replace(text, description=text.description[:NODE_CHARS], capabilities=tuple(kept))
