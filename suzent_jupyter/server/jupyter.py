@@ -64,6 +64,8 @@ async def find_jupyter_caller(handler: Any, route: Route) -> tuple[Literal["nobo
     if user is None:
         raise SuzentError("unauthorized", "Log in to the Jupyter server, or send a token.")
     if not await ensure_async(handler.authorizer.is_authorized(handler, user, route.action, AUTH_RESOURCE)):
+        if route.recognises:
+            return "nobody", None
         raise SuzentError("forbidden", f"The server's authorizer does not let this user {route.action} devices.")
     return "user", None
 
@@ -148,9 +150,16 @@ class JupyterSocketHandler(SocketHandler, JupyterHandler):
 
     async def _prepare(self) -> None:
         self.check_upgrade()
-        principal = await jupyter_principal(self, self.service, self.socket_route)
-        known = self.socket_route.recognises and principal is not NOBODY
-        self._admit(principal, Authority.FULL if known else self.socket_route.authority)
+        route = self.socket_route
+        try:
+            principal = await jupyter_principal(self, self.service, route)
+        except SuzentError as error:
+            if not route.recognises or error.code != "unauthorized":
+                raise
+            principal = NOBODY
+        if route.recognises and principal.authority < Authority.FULL:
+            principal = NOBODY
+        self._admit(principal, route.authority)
 
     def check_origin(self, origin: str | None = None) -> bool:
         """Apply Jupyter's rule: same host, or what the server's configuration allows; none at all is a program."""

@@ -11,6 +11,7 @@ from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketHandler
 
 from ..gateway import Authority
+from ..gateway.principals import NOBODY
 from ..gateway.turns import LARGE_BYTES
 from ..protocol.errors import CLOSE_GOING_AWAY, SuzentError
 from .auth import client_address, find_token, has_forwarding_headers, is_loopback, peer_address
@@ -147,13 +148,24 @@ class SocketHandler(WebSocketHandler, Caller):
     def prepare(self) -> Awaitable[None] | None:
         """Find out who asks, before the handshake is answered."""
         self.check_upgrade()
-        return self.find_caller(self.least_authority())
+        if self.socket_route.recognises and self.shows_who_asks():
+            return self._recognise()
+        return self.find_caller(self.socket_route.authority)
 
-    def least_authority(self) -> Authority:
-        """Return what the caller must at least be; where people are recognised, all of it if they show a token."""
-        if self.socket_route.recognises and find_token(self.request.headers) is not None:
-            return Authority.FULL
-        return self.socket_route.authority
+    def shows_who_asks(self) -> bool:
+        """Tell whether something came along that may say who asks."""
+        return find_token(self.request.headers) is not None
+
+    async def _recognise(self) -> None:
+        """Find out who asks; whoever shows nothing that is worth everything is nobody, and may come all the same."""
+        try:
+            finding = self.find_caller(Authority.FULL)
+            if finding is not None:
+                await finding
+        except SuzentError as error:
+            if error.code not in ("unauthorized", "forbidden"):
+                raise
+            self.principal = NOBODY
 
     def check_upgrade(self) -> None:
         """Refuse a plain request: ``upgrade_required``."""

@@ -22,8 +22,9 @@ from .challenge import Challenge
 
 ALGORITHM = "EdDSA"
 _NEEDED = ("cryptography.hazmat.primitives.asymmetric.ed25519", "jwt")
+_NO_EXTENSIONS = "The JWT's header must not have `crit`: no extensions are taken."
 #: Header members that would have keys, or rules, come from elsewhere.
-_REFUSED = ("crit", "jku", "x5u", "x5c", "x5t", "x5t#S256", "b64", "zip", "enc")
+_REFUSED = ("jku", "x5u", "x5c", "x5t", "x5t#S256", "b64", "zip", "enc")
 _UNCHECKED = ("exp", "nbf", "iat", "aud", "iss", "sub", "jti")  # checked here, or of no importance
 
 
@@ -88,8 +89,12 @@ def _header(text: str) -> Mapping[str, Any]:
 
     try:
         header = jwt.get_unverified_header(text)
-    except (jwt.InvalidTokenError, ValueError, RecursionError):
-        raise SuzentError("jwt_malformed", "That is no JWT.") from None
+    except (jwt.InvalidTokenError, ValueError, RecursionError) as error:
+        # The library refuses extensions itself, from some version on.
+        why = _NO_EXTENSIONS if "crit" in str(error) else "That is no JWT."
+        raise SuzentError("jwt_malformed", why) from None
+    if "crit" in header:
+        raise SuzentError("jwt_malformed", _NO_EXTENSIONS)
     if header.get("alg") != ALGORITHM:
         raise SuzentError("jwt_algorithm", f"The JWT's `alg` is not {ALGORITHM}.")
     foreign = [name for name in _REFUSED if name in header]

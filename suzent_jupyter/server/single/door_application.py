@@ -73,11 +73,9 @@ class DoorHandler(DoorCaller, LargeBodyHandler):
 class DoorSocketHandler(DoorCaller, SocketHandler):
     """Sockets for guests."""
 
-    def least_authority(self) -> Authority:
-        """Return what the caller must at least be; where people are recognised, all of it if the guest knows one."""
-        if self.socket_route.recognises and self.caller.kind != "nobody":
-            return Authority.FULL
-        return self.socket_route.authority
+    def shows_who_asks(self) -> bool:
+        """Tell whether the guest knows who asks, or a token came along."""
+        return self.caller.kind != "nobody"
 
     def check_origin(self, origin: str) -> bool:
         """Leave it to the guest, whose server knows what origins it allows."""

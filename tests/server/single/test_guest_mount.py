@@ -19,6 +19,7 @@ from support.calls import error_of, invoke, store_loaded
 from support.client import BareClient
 from support.device import BareDevice
 from support.gateways import Addresses, JupyterServer, Process, gateway_process
+from support.keyed import KeyedNode, multinode_url
 from support.running import sync
 
 from ..test_jupyter_auth import cookies_and_origins
@@ -342,3 +343,23 @@ def test_a_second_gateway_alone_says_where_the_first_is(pair: Pair, tmp_path: Pa
     assert done.returncode == 1
     assert f"runs already at {pair.host.url} (process {pair.host.process.pid})" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@sync
+async def test_people_and_keys_reach_the_gateway_of_many_nodes(pair: Pair) -> None:
+    url = multinode_url(pair.mount)
+    for headers, answer in (
+        (pair.server.jupyter_headers, "hello-ok"),
+        (pair.server.headers, "hello-ok"),
+        ({}, "error"),
+        ({"Authorization": "token wrong"}, "error"),
+    ):
+        person = KeyedNode(url)
+        person.headers = headers
+        await person.open()
+        await person.send({"type": "connect", "role": "web"})
+        assert (await person.recv())["type"] == answer, headers
+        await person.ws.close()
+    async with KeyedNode(url, "Keyed") as node:
+        await pair.host.approve(await node.code())
+        await node.joined()
