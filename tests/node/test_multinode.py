@@ -18,6 +18,7 @@ from support.running import until
 from suzent_jupyter.node import Backoff, NodeHost, TokenVault, progress, this_node
 from suzent_jupyter.protocol.agents import Turn
 from suzent_jupyter.protocol.errors import SuzentError
+from suzent_jupyter.protocol.multinode import Challenge
 
 Script = Callable[[PlayedMultinode, NodeHost], Awaitable[None]]
 
@@ -95,6 +96,8 @@ def test_it_proves_itself_waits_and_is_let_in(play_multinode: Callable[..., Node
 
 
 def test_the_key_is_made_once_and_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    urls: list[str] = []
+
     async def key(gateway: PlayedMultinode, name: str, folder: str = "one") -> str:
         host = make_host(gateway.url, tmp_path / folder, name)
         running = asyncio.create_task(host.run())
@@ -106,15 +109,17 @@ def test_the_key_is_made_once_and_readable_by_its_owner_alone(tmp_path: Path) ->
     async def main() -> None:
         async with played_multinode() as gateway, played_multinode() as other:
             first = await key(gateway, "Bench")
-            assert first == await key(gateway, "Bench") == await key(other, "Bench")
-            assert len({first, await key(gateway, "Bench 2"), await key(gateway, "Bench", "two")}) == 3
+            assert first == await key(gateway, "Bench")
+            others = [await key(gateway, "Bench 2"), await key(gateway, "Bench", "two"), await key(other, "Bench")]
+            assert len({first, *others}) == 4
+            urls.append(gateway.url)
 
     asyncio.run(main())
     vault = tmp_path / "one" / "vault"
     assert stat.S_IMODE(vault.stat().st_mode) == 0o700
     files = [path for path in vault.iterdir() if path.suffix in (".bin", ".key")]
     assert len(files) == 2 and all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in files)
-    kept = TokenVault(vault, keyring=False).get("key:Bench")
+    kept = TokenVault(vault, keyring=False).get(f"key:{urls[0]}:Bench")
     assert kept is not None and len(base64.urlsafe_b64decode(kept)) == 32
     assert not any(kept.encode() in path.read_bytes() for path in files)
 
@@ -144,26 +149,30 @@ def test_a_key_in_the_keyring(tmp_path: Path) -> None:
             assert keys[0] == keys[1]
 
     asyncio.run(main())
-    assert any(key == "key:Bench 3" for _, key in Ring.kept) and not (tmp_path / "vault" / "vault.bin").exists()
+    assert (
+        any(key.startswith("key:ws://") and key.endswith(":Bench 3") for _, key in Ring.kept)
+        and not (tmp_path / "vault" / "vault.bin").exists()
+    )
 
 
 def test_a_damaged_key_is_replaced_and_a_vault_that_fails_costs_an_approval_only(tmp_path: Path) -> None:
     vault = TokenVault(tmp_path / "vault", keyring=False)
-    vault.set("key:Bench 3", "AAAA")
     blocked = tmp_path / "file"
     blocked.write_text("")
 
     async def main() -> None:
         async with played_multinode() as gateway:
+            place = f"key:{gateway.url}:Bench 3"
+            vault.set(place, "AAAA")
             for each in (vault, TokenVault(blocked / "vault", keyring=False)):
                 host = make_host(gateway.url, tmp_path, vault=each)
                 running = asyncio.create_task(host.run())
                 await welcomed(gateway, host)
                 host.stop()
                 assert await running == "stopped"
+            assert vault.get(place) != "AAAA"
 
     asyncio.run(main())
-    assert vault.get("key:Bench 3") != "AAAA"
 
 
 @pytest.mark.parametrize("hours", [-1.0, 1.0, 24 * 400])
@@ -588,12 +597,9 @@ def test_only_nodes_of_this_protocol_ask(tmp_path: Path) -> None:
         NodeHost("127.0.0.1:1", capabilities=[], protocol="carrier pigeon")  # type: ignore[arg-type]
 
 
-def test_a_challenge_that_can_not_be_read_is_tried_again(tmp_path: Path) -> None:
-    from suzent_jupyter.node.multinode.credentials import Credentials
-    from suzent_jupyter.protocol.multinode import Challenge
-
+def test_the_key_is_shown_nowhere(tmp_path: Path) -> None:
     host = make_host("127.0.0.1:1", tmp_path)
-    assert isinstance(host.credentials, Credentials) and host.url == "ws://127.0.0.1:1/ws/gateway"
+    assert host.url == "ws://127.0.0.1:1/ws/gateway"
     token = host.credentials.prove(Challenge(nonce="n", ts=0, aud="g"))
-    secret = host.vault.get("key:Bench 3")
+    secret = host.vault.get(f"key:{host.url}:Bench 3")
     assert secret and secret not in repr(host.credentials) + str(vars(host.credentials)) + token

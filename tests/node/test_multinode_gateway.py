@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,6 +14,9 @@ from typing import Any
 import pytest
 from support.gateways import Addresses, JupyterServer, Process, ThreadedGateway
 from support.running import until
+from websockets.asyncio.client import connect
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
 
 from suzent_jupyter.gateway.multinode import challenge as challenge_module
 from suzent_jupyter.node import Backoff, NodeHost, TokenVault, progress
@@ -216,6 +220,42 @@ def test_by_a_pairing_link(make_gateway: Callable[..., ThreadedGateway], tmp_pat
             assert host.node_id == first
         elsewhere = make_host(f"{gateway.url}/node#join={ticket}&id=somebody-else", tmp_path / "c")
         assert await elsewhere.run() == "refused" and "another gateway" in str(elsewhere.last_error)
+
+    asyncio.run(main())
+
+
+@asynccontextmanager
+async def relay(target: str) -> AsyncIterator[str]:
+    """Answer at an address of its own with what the gateway at ``target`` says, word by word."""
+
+    async def serve_one(device: ServerConnection) -> None:
+        async def copy(source: Any, sink: Any) -> None:
+            with contextlib.suppress(ConnectionClosed):
+                async for data in source:
+                    await sink.send(data)
+            await sink.close()
+
+        async with connect(target) as gateway, asyncio.TaskGroup() as group:
+            group.create_task(copy(device, gateway))
+            group.create_task(copy(gateway, device))
+
+    async with serve(serve_one, "127.0.0.1", 0, close_timeout=1) as server:
+        yield f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
+
+
+def test_whoever_passes_on_the_challenge_gets_no_known_signature(gateway: ThreadedGateway, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with joined(gateway, tmp_path) as host:
+            own = host.node_id
+        async with gateway.http() as http, relay(f"{gateway.node_url.removesuffix('node')}gateway") as url:
+            lured = make_host(url, tmp_path)
+            running = asyncio.create_task(lured.run())
+            await until(lambda: lured.status == "pending")  # a key nobody has approved
+            assert (await http.get("/nodes")).json()["nodes"] == []
+            lured.stop()
+            await running
+        async with joined(gateway, tmp_path) as host:
+            assert host.node_id == own
 
     asyncio.run(main())
 

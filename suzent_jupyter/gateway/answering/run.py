@@ -56,6 +56,10 @@ class Prompt:
         The nodes whose agents ask each other, up to the one that answers.
     remote : bool
         Whether the agent belongs to another account than who asks.
+    folder : str
+        Where a new conversation is filed; ``""`` for where its caller's are.
+    note : str
+        What else the agent is told of who asks.
     """
 
     text: str
@@ -71,6 +75,8 @@ class Prompt:
     node_name: str = ""
     chain: tuple[str, ...] = ()
     remote: bool = False
+    folder: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

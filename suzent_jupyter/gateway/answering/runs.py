@@ -153,7 +153,7 @@ class Runs:
             run_id=run.run_id,
             prompt=prompt.text,
             title=namespaces.title_of(caller, run.conversation_id, prompt.text),
-            folder=namespaces.SOCIAL if peer else "",
+            folder=prompt.folder or (namespaces.SOCIAL if peer else ""),
             device_id=caller.device_id,
             target_node_id=prompt.node_id,
             detail=detail,
@@ -167,7 +167,7 @@ class Runs:
             history=history,
             attachments=prompt.attachments,
             caller=caller,
-            note=namespaces.note_of(principal, caller, run.conversation_id),
+            note=" ".join(filter(None, (namespaces.note_of(principal, caller, run.conversation_id), prompt.note))),
             unattended=peer,
             may_use_asking_tools=(principal.grant.unattended_tools if principal.grant is not None else not peer)
             and not prompt.remote,
@@ -361,6 +361,10 @@ class Runs:
     def running(self, account: str, conversation_id: str) -> Run | None:
         """Return the turn under way in a conversation."""
         return self._running.get((account, conversation_id))
+
+    def executed_by(self, node_id: str) -> list[Run]:
+        """Return the turns under way that a node's agent answers, oldest first."""
+        return [run for run in self._running.values() if run.prompt.node_id == node_id and not run.closing]
 
     def is_active(self, account: str, conversation_id: str) -> bool:
         """Tell whether one is."""

@@ -12,6 +12,7 @@ from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
 from ...protocol.wire import Raw, decode, encode
 from ..principals import Principal
+from .dispatching import ask_agent, asker_of_own
 
 if TYPE_CHECKING:
     from ..gateway import Gateway
@@ -31,6 +32,7 @@ def workbench(gateway: Gateway, principal: Principal, files: FileAccess | None =
     return Workbench(
         nodes=None if grant is not None and not grant.devices else _Nodes(gateway, principal),
         files=None if grant is not None and not grant.agent else files,
+        dispatch=None if grant is not None and not (grant.agent and grant.devices) else _Agents(gateway, principal),
     )
 
 
@@ -76,6 +78,18 @@ class _Nodes:
             "description": clean_text(session.description, int(limits.description_chars)),
             "capabilities": capabilities,
         }
+
+
+class _Agents:
+    """Agents of other nodes, by the rules of every dispatch."""
+
+    def __init__(self, gateway: Gateway, principal: Principal) -> None:
+        self._gateway = gateway
+        self._principal = principal
+
+    async def dispatch(self, run_id: str, node: str, prompt: str) -> str:
+        asker = asker_of_own(self._gateway, self._principal, run_id)
+        return await ask_agent(self._gateway, asker, node, prompt, "this gateway's own agent")
 
 
 def _capability(capability: CapabilitySchema) -> dict[str, Any]:

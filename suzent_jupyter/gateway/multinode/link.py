@@ -391,7 +391,7 @@ class MultinodeLink(NodeLink):
             from .invocations import Invocations
 
             assert self._acts_as is not None
-            self._invocations = Invocations(self._gateway, self._acts_as, self._tell, self._session)
+            self._invocations = Invocations(self._gateway, self._acts_as, self._tell, self._session, self._write)
         return self._invocations
 
     # -- sending --
@@ -405,13 +405,13 @@ class MultinodeLink(NodeLink):
             body["id"] = frame["id"]
         self._tell(body)
 
-    def _write(self, frame: bytes) -> None:
+    def _write(self, *parts: bytes | memoryview) -> None:
         if self._closed:
             return
         if self._outbox.unsent > self._limits.client_buffer_bytes:
             self._close(errors.CLOSE_SLOW_READER, "slow reader: connect again")
             return
-        self._outbox.send(frame)
+        self._outbox.send(*parts)
 
 
 def _is_id(value: Any) -> bool:

@@ -26,8 +26,10 @@ _SHOWN = 16  # characters of an identity; enough to tell two apart
 class Credentials:
     """The key of one device, and what it knows of one gateway. Its methods block: call them in a thread.
 
-    The key is made once and kept in the vault under ``key:<name>``; the gateway's identity is that of the pairing link,
-    else what the challenge said when this device was first approved there, kept under ``gateway:<url>``.
+    The key is made once and kept in the vault under ``key:<url>:<name>``: one for every address, so that whoever
+    answers at another one, and passes on this gateway's challenges, gets a signature that nobody knows. The gateway's
+    identity is that of the pairing link, else what the challenge said when this device was first approved there, kept
+    under ``gateway:<url>``.
 
     Parameters
     ----------
@@ -115,7 +117,7 @@ class Credentials:
         return self._key
 
     def _kept(self) -> Ed25519PrivateKey:
-        place = f"key:{self._name}"
+        place = f"key:{self._url}:{self._name}"
         text = self._vault.setdefault(place, _new_key)
         try:
             return _read(text)
