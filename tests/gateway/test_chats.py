@@ -224,3 +224,57 @@ async def test_text_that_was_said_stays_when_the_node_goes(gateway: ThreadedGate
         assert event["code"] == "node_disconnected"
         kept = (await http.get(f"/conversations/{accepted['session_id']}")).json()["messages"][-1]
         assert kept["outcome"] == "node_disconnected" and "0 1 2 3 4 ".startswith(kept["content"])
+
+
+@sync
+async def test_a_stopping_gateway_tells_its_watchers(make_gateway: Callable[..., ThreadedGateway]) -> None:
+    gateway = make_gateway()
+    async with Worker(gateway, "A", hang) as node, BareClient(gateway) as client:
+        accepted = await begin(client)
+        await until(lambda: node.runs)
+        await asyncio.to_thread(gateway.stop)
+        assert (await read(client, accepted["run_id"]))[-1]["code"] == "stopping"
+    again = make_gateway(gateway.config.data_dir)
+    async with BareClient(again) as client, again.http() as http:
+        assert await code(client, type="chat.watch", run_id=accepted["run_id"]) == "run_unknown"
+        kept = (await http.get(f"/conversations/{accepted['session_id']}")).json()
+        assert kept["status"] == "idle" and kept["messages"][-1]["outcome"] == "stopping"
+
+
+@sync
+async def test_a_slow_socket_holds_up_nobody_and_takes_little_memory(gateway: ThreadedGateway) -> None:
+    big = "x" * 400_000
+
+    async def much(node: Worker, frame: dict[str, Any]) -> str:
+        own = {"type": "chat.event", "run_id": frame["run_id"]}
+        for seq in range(30):
+            await node.send({**own, "seq": seq, "event": {"type": "CUSTOM", "name": "n", "value": big}})
+        end = {"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}
+        await node.send({**own, "seq": 30, "event": end})
+        await asyncio.Event().wait()
+        return ""
+
+    async with Worker(gateway, "A", much), BareClient(gateway) as one, BareClient(gateway, max_queue=1) as slow:
+        accepted = await begin(slow)
+        await one.send(type="chat.watch", id="w", run_id=accepted["run_id"])
+        events = await read(one, accepted["run_id"])
+        assert len(events) == 32
+        links = [link for link in gateway.service.gateway._clients if hasattr(link, "_chats")]
+        assert max(link._outbox.unsent for link in links) < 1_500_000
+        assert await read(slow, accepted["run_id"]) == events
+
+
+@sync
+async def test_a_node_in_a_turn_asks_as_part_of_it(make_gateway: Callable[..., ThreadedGateway]) -> None:
+    gateway = make_gateway(limits={"dispatch_depth": 1})
+
+    async def asks(node: Worker, frame: dict[str, Any]) -> str:
+        for number, target in enumerate(("A", "B")):
+            send = {"type": "chat.send", "id": str(number), "message": "on", "target_node_id": target}
+            await node.send(send)
+        await until(lambda: sum(each["type"] == "error" for each in node.frames) == 2)
+        return " ".join(each["code"] for each in node.frames if each["type"] == "error")
+
+    async with Worker(gateway, "B", hello), Worker(gateway, "A", asks), BareClient(gateway) as client:
+        run_id = (await begin(client, target_node_id="A"))["run_id"]
+        assert text_of(await read(client, run_id)) == "dispatch_cycle dispatch_too_deep"

@@ -39,6 +39,7 @@ _EVENTS_EACH_TURN = 16  # of the loop: an agent that never waits must not hold u
 _AGENT_SECONDS = 2.0  # to clean up after being cancelled; then it is abandoned
 _KEEP_SECONDS = 2.0  # for an answer to be on disk before its reader is told that it is over
 _STOP_SECONDS = 2.5
+_TURNS_TO_TELL = 8  # of the loop, before sockets close
 _PEERS_SHARE = 0.75  # of the turns at once; the rest is for users
 _RUNNING_TURNS_BYTES = 16  # times `run_bytes`: what those under way may take in all, beside small ones
 _SMALL_SHARE = 0.25  # of `run_bytes`: a turn below it is not ended for the others' sake
@@ -285,6 +286,17 @@ class Runs:
         self.end_all()
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=_STOP_SECONDS)
+
+    async def told(self) -> None:
+        """Wait, within a bound, until turns that were ended are over and their watchers had a moment to say so."""
+        ends = [asyncio.ensure_future(run.ended()) for run in self._runs.values() if not run.over]
+        if not ends:
+            return
+        _, late = await asyncio.wait(ends, timeout=_KEEP_SECONDS)
+        for each in late:
+            each.cancel()
+        for _ in range(_TURNS_TO_TELL):
+            await asyncio.sleep(0)
 
     async def _keep(self, run: Run, end: End, prompt: Prompt) -> None:
         """Write the answer before its readers learn that it is over."""
