@@ -118,6 +118,19 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
         "claimed_id": "string",
         "path": "string",
     },
+    "candidates": {
+        "node": "string",
+        "chosen": "bool",
+        "score": "Float64",
+        "matched": "string",
+        "confidence": "Float64",
+        "reason": "string",
+        "executes": "bool",
+        "scope": ["account", "enterprise"],
+        "platform": "string",
+        "connected_at": _TIME,
+        "node_id": "string",
+    },
     "events": {
         "seq": "int64",
         "at": _TIME,
@@ -166,6 +179,7 @@ _INDEX = {
     "peers": ["peer"],
     "grants": ["code"],
     "unauthorized": ["at"],
+    "candidates": ["node"],
     "events": ["seq"],
     "audit": ["at"],
     "discovered": ["name"],
@@ -195,6 +209,10 @@ def build(kind: str, records: Iterable[Record]) -> pd.DataFrame:
             columns[name] = pd.array([one_line(value, 2000) for value in values], dtype="string")
         elif dtype == "Int64":
             columns[name] = pd.array([value if isinstance(value, int) else None for value in values], dtype="Int64")
+        elif dtype == "Float64":
+            columns[name] = pd.array(
+                [float(value) if isinstance(value, int | float) else None for value in values], dtype="Float64"
+            )
         else:
             columns[name] = pd.Series([value or 0 for value in values], dtype=dtype)
     frame = pd.DataFrame(columns)
@@ -381,6 +399,31 @@ def events(taken: list[tuple[Any, Record]]) -> pd.DataFrame:
                 "error": event.get("message"),
             }
             for number, (at, event) in enumerate(taken)
+        ),
+    )
+
+
+def candidates(decision: Record) -> pd.DataFrame:
+    """Nodes that were considered for a prompt, indexed by name.
+
+    Columns: ``chosen``, ``score`` (of tier 2; missing for all where no word was shared), ``matched`` words,
+    ``confidence`` and ``reason`` (the model's, where it spoke of this one), ``executes`` (it could carry out a chat),
+    ``scope``, ``platform``, ``connected_at`` (UTC) and ``node_id``.
+    """
+    chosen = (decision.get("choice") or {}).get("node_id")
+    return build(
+        "candidates",
+        (
+            {
+                **item,
+                "node": item.get("display_name"),
+                "chosen": chosen is not None and item.get("node_id") == chosen,
+                "score": item.get("bm25"),
+                "matched": ", ".join(map(str, item.get("matched_terms") or ())),
+                "confidence": item.get("llm_confidence"),
+                "reason": item.get("llm_reason"),
+            }
+            for item in decision.get("candidates") or ()
         ),
     )
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .connections import Connection
     from .invitation import Invitation
     from .node import Node
+    from .route import Route
 
 Record = dict[str, Any]
 
@@ -327,6 +328,41 @@ class Gateway(Peering):
         except (TypeError, OverflowError, UnicodeEncodeError) as error:
             raise _unsendable(error) from None
         return Result(frame, node, command, time.perf_counter() - started)
+
+    # -- routing ----------------------------------------------------------------------------------------------
+
+    def route(self, query: str, *, node: str | None = None, executors: bool = False) -> Route:
+        """Ask which node ``query`` would go to, and why; nothing is sent to any of them.
+
+        Parameters
+        ----------
+        query : str
+            The prompt, or words for what is wanted.
+        node : str, optional
+            A node to choose yourself, by name or id; the scores are told all the same.
+        executors : bool
+            Consider only nodes that could carry out a chat.
+
+        Raises
+        ------
+        NodeNotFound
+            There is no ``node`` of that name.
+        """
+        from .route import Route
+
+        body = {"query": query, "executors": executors, **({"node": node} if node else {})}
+        return Route(self._rest.post("/route", body))
+
+    async def aroute(self, query: str, *, node: str | None = None, executors: bool = False) -> Route:
+        """Ask without blocking the event loop; as :meth:`route`."""
+        from .turns.turn import on_thread
+
+        return await on_thread(lambda: self.route(query, node=node, executors=executors))
+
+    def scope(self, node: str, scope: str) -> Record:
+        """Set who may see and use a node of yours: ``account`` (you) or ``enterprise`` (your organisation)."""
+        answer: Record = self._rest.post(f"/nodes/{segment(node)}/scope", {"scope": scope})
+        return answer
 
     # -- pairing and settings ---------------------------------------------------------------------------------
 
