@@ -131,6 +131,29 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
         "connected_at": _TIME,
         "node_id": "string",
     },
+    "conversations": {
+        "conversation": "string",
+        "title": "string",
+        "node": "string",
+        "status": ["active", "idle"],
+        "messages": "int64",
+        "updated_at": _TIME,
+        "created_at": _TIME,
+        "folder": "string",
+        "target_node_id": "string",
+        "go_on": "string",
+    },
+    "messages": {
+        "n": "int64",
+        "at": _TIME,
+        "role": ["user", "assistant"],
+        "text": _LINES,
+        "outcome": "string",
+        "chosen": "string",
+        "tier": ["llm", "bm25", "recent", "manual"],
+        "reason": "string",
+        "run_id": "string",
+    },
     "events": {
         "seq": "int64",
         "at": _TIME,
@@ -180,6 +203,8 @@ _INDEX = {
     "grants": ["code"],
     "unauthorized": ["at"],
     "candidates": ["node"],
+    "conversations": ["conversation"],
+    "messages": ["n"],
     "events": ["seq"],
     "audit": ["at"],
     "discovered": ["name"],
@@ -211,7 +236,11 @@ def build(kind: str, records: Iterable[Record]) -> pd.DataFrame:
             columns[name] = pd.array([value if isinstance(value, int) else None for value in values], dtype="Int64")
         elif dtype == "Float64":
             columns[name] = pd.array(
-                [float(value) if isinstance(value, int | float) else None for value in values], dtype="Float64"
+                [
+                    float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+                    for value in values
+                ],
+                dtype="Float64",
             )
         else:
             columns[name] = pd.Series([value or 0 for value in values], dtype=dtype)
@@ -426,6 +455,47 @@ def candidates(decision: Record) -> pd.DataFrame:
             for item in decision.get("candidates") or ()
         ),
     )
+
+
+def conversations(items: Iterable[Record], names: dict[str, str] | None = None) -> pd.DataFrame:
+    """What was said to this gateway and its nodes, newest first, indexed by the conversation's id.
+
+    Columns: ``title``, ``node`` (that answered last; empty for this gateway's own agent), ``status`` (category),
+    ``messages`` (how many), ``updated_at`` and ``created_at`` (UTC), ``folder`` (``Social`` for a peer's),
+    ``target_node_id``, and ``go_on``: what to type to go on with it.
+    """
+    from .conversation import go_on, node_name
+
+    return build(
+        "conversations",
+        (
+            {
+                **item,
+                "conversation": item.get("conversation_id"),
+                "node": node_name(item, names or {}),
+                "messages": item.get("message_count"),
+                "go_on": go_on(item),
+            }
+            for item in items
+        ),
+    )
+
+
+def messages(items: Iterable[Record]) -> pd.DataFrame:
+    """A conversation's messages, oldest first, numbered from 0.
+
+    Columns: ``at`` (UTC), ``role`` (category), ``text``, ``outcome`` of an answer (``done``, ``stopped`` or an error's
+    code), of a prompt the node that was ``chosen`` for it, by which ``tier`` (category) and for what ``reason``, and
+    ``run_id``.
+    """
+
+    def row(number: int, item: Record) -> Record:
+        routing = (item.get("detail") or {}).get("routing")
+        choice = (routing.get("choice") if isinstance(routing, dict) else None) or {}
+        chosen = {"chosen": choice.get("display_name"), "tier": choice.get("tier"), "reason": choice.get("reason")}
+        return {**item, "n": number, "text": item.get("content"), **chosen}
+
+    return build("messages", (row(number, item) for number, item in enumerate(items)))
 
 
 def audit(items: list[Record]) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ERRORS
 from . import wire
+from .chatting import Chatting
 from .errors import (
     InvalidParams,
     KernelError,
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
 
     from .agent import Agents
     from .channel import Channel
+    from .chats import Chats
     from .connections import Connection
     from .invitation import Invitation
     from .node import Node
-    from .route import Route
 
 Record = dict[str, Any]
 
@@ -110,7 +111,7 @@ def connect(url: str | None = None, token: str | None = None, *, pin: str | None
     return gateway
 
 
-class Gateway(Peering):
+class Gateway(Peering, Chatting):
     """The gateway that devices join; made by :func:`connect`.
 
     ``gateway["MyPhone"]`` is a connected node by name, id or unique id prefix. Methods block; ``ainvoke`` is their
@@ -137,6 +138,12 @@ class Gateway(Peering):
         from .agent import Agents
 
         return Agents(self._channel)
+
+    @cached_property
+    def _chats(self) -> Chats:
+        from .chats import Chats
+
+        return Chats(self._channel)
 
     @cached_property
     def _mirror(self) -> Mirror:
@@ -319,7 +326,7 @@ class Gateway(Peering):
         try:
             frame = await self._channel.acall(request, progress)
         except NodeNotFound as missing:
-            from .turns.turn import on_thread
+            from .turns.running import on_thread
 
             error = missing
             return await on_thread(
@@ -328,41 +335,6 @@ class Gateway(Peering):
         except (TypeError, OverflowError, UnicodeEncodeError) as error:
             raise _unsendable(error) from None
         return Result(frame, node, command, time.perf_counter() - started)
-
-    # -- routing ----------------------------------------------------------------------------------------------
-
-    def route(self, query: str, *, node: str | None = None, executors: bool = False) -> Route:
-        """Ask which node ``query`` would go to, and why; nothing is sent to any of them.
-
-        Parameters
-        ----------
-        query : str
-            The prompt, or words for what is wanted.
-        node : str, optional
-            A node to choose yourself, by name or id; the scores are told all the same.
-        executors : bool
-            Consider only nodes that could carry out a chat.
-
-        Raises
-        ------
-        NodeNotFound
-            There is no ``node`` of that name.
-        """
-        from .route import Route
-
-        body = {"query": query, "executors": executors, **({"node": node} if node else {})}
-        return Route(self._rest.post("/route", body))
-
-    async def aroute(self, query: str, *, node: str | None = None, executors: bool = False) -> Route:
-        """Ask without blocking the event loop; as :meth:`route`."""
-        from .turns.turn import on_thread
-
-        return await on_thread(lambda: self.route(query, node=node, executors=executors))
-
-    def scope(self, node: str, scope: str) -> Record:
-        """Set who may see and use a node of yours: ``account`` (you) or ``enterprise`` (your organisation)."""
-        answer: Record = self._rest.post(f"/nodes/{segment(node)}/scope", {"scope": scope})
-        return answer
 
     # -- pairing and settings ---------------------------------------------------------------------------------
 

@@ -37,8 +37,8 @@ def test_types_are_the_same_with_rows_and_without() -> None:
 
 def test_it_says_who_was_chosen_and_why_without_foreign_markup() -> None:
     shown = Route(DECISION)._repr_mimebundle_()
-    assert "by shared words" in shown["text/plain"]
-    assert "llm skipped: no router_model" in shown["text/plain"]
+    assert "by tier 2 (shared words)" in shown["text/plain"]
+    assert "tier 1 (the model): skipped: no router_model" in shown["text/plain"]
     assert "█" in shown["text/plain"]
     assert "<script" not in shown["text/html"]
     assert "\x1b" not in shown["text/html"] + shown["text/plain"]
