@@ -20,7 +20,6 @@ from ..protocol.rest import ApprovedDeviceInfo, AuditEntry, NodeInfo, PairingAct
 from ..protocol.text import clean_text
 from .answering.agents import Agents
 from .answering.conversations import Conversations
-from .answering.device_agent import agent_of_device
 from .answering.inbox import Inbox
 from .answering.model_agents import of_model
 from .answering.runs import Runs
@@ -33,6 +32,7 @@ from .credentials import Credentials
 from .device_rows import load_devices
 from .devices import Departure, Device, Devices
 from .dispatch import Dispatcher
+from .executors import newest_agent
 from .granting.coverage import covered_nodes
 from .granting.grants import Grants
 from .granting.unauthorized import Unauthorized
@@ -136,7 +136,7 @@ class Gateway:
         self.credentials = Credentials(self)
         self.chooser = Chooser(self)
         self.agents = Agents()
-        self.agents.of_device = partial(agent_of_device, self)
+        self.agents.of_device = partial(newest_agent, self)
         if agent_model:
             self.agents.of_model = of_model(self)
         #: What an agent sees of the server's files; None when alone.

@@ -60,6 +60,8 @@ class NodeSession:
         self.runs_chats = False
         #: Run id → what takes the frames ``chat.event`` of the run, and their bytes.
         self.executing: dict[str, Callable[[dict[str, Any], int], None]] = {}
+        #: Called when the session is over, with why.
+        self.at_end: set[Callable[[SuzentError], None]] = set()
         self.connected_at = now_text()
         self.last_seen = self.connected_at
         self.latency_ms: float | None = None
@@ -188,10 +190,12 @@ class NodeSession:
         self._waiting_bytes = 0
         return calls
 
-    def send_frame(self, frame: bytes) -> None:
-        """Send a frame of the gateway's own; dropped when the device has stopped reading."""
-        if self._outbox.unsent <= self._limits.send_buffer_bytes:
+    def send_frame(self, frame: bytes) -> bool:
+        """Send a frame of the gateway's own; dropped, and False, when the device has stopped reading."""
+        reads = self._outbox.unsent <= self._limits.send_buffer_bytes
+        if reads:
             self._outbox.send(frame)
+        return reads
 
     def _may_send(self, call: Call) -> bool:
         return len(self.calls) < self._limits.calls_in_flight and (

@@ -21,7 +21,7 @@ def _limit(default: Any, unit: str, why: str) -> Any:
 class Limits:
     """The numbers in force on one gateway.
 
-    Each field's metadata holds its ``unit`` (``s``, ``bytes``, ``count`` or ``chars``) and ``why``.
+    Each field's metadata holds its ``unit`` (``s``, ``bytes``, ``count``, ``chars`` or ``share``) and ``why``.
     """
 
     # A call
@@ -121,7 +121,7 @@ class Limits:
 
     # Routing
     router_timeout: float = _limit(3.0, "s", "in which the model must choose a node, or words decide")
-    router_confidence: float = _limit(0.5, "of 1", "confidence below which the model's choice does not count")
+    router_confidence: float = _limit(0.5, "share", "confidence below which the model's choice does not count")
     route_candidates: int = _limit(50, "count", "nodes the model is shown, and a decision names; the best ones")
     delta_throttle: float = _limit(0.15, "s", "pieces of text that come within it travel together")
     dispatch_depth: int = _limit(3, "count", "agents in a row that ask each other")

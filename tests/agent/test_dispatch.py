@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.executing import ChatRunAgent, Worker
+from support.executing import Worker
 from support.gateways import ThreadedGateway
 from support.model_server import ModelServer
 from support.model_turns import a_turn, calling, told_by
@@ -15,13 +15,7 @@ from support.turns import ask, text_of
 
 from suzent_jupyter.agent.model import make_model_agent
 from suzent_jupyter.agent.tools import Workbench
-from suzent_jupyter.gateway import executors
 from suzent_jupyter.protocol.limits import Limits
-
-
-@pytest.fixture(autouse=True)
-def chats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executors, "agent_of", lambda gateway, principal, session: ChatRunAgent(session))
 
 
 async def hello(node: Worker, run: dict[str, Any]) -> str:

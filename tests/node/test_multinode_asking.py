@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,47 +10,11 @@ import pytest
 from support.gateways import ThreadedGateway
 from support.running import until
 
-from suzent_jupyter.gateway import executors
 from suzent_jupyter.node import progress, this_node
-from suzent_jupyter.protocol.agents import Turn, load_events
+from suzent_jupyter.protocol.agents import Turn
 from suzent_jupyter.protocol.errors import SuzentError
-from suzent_jupyter.protocol.wire import encode_ascii
 
 from .test_multinode_gateway import joined
-
-
-class AppAgent:
-    """The gateway's end of a chat on an app node: ``chat.run`` out, ``chat.event`` in, ``chat.abort`` at the end."""
-
-    def __init__(self, session: Any) -> None:
-        self._session = session
-        self.name = session.display_name
-
-    async def run(self, turn: Turn) -> AsyncIterator[Any]:
-        await load_events()
-        from suzent_jupyter.protocol.events import read_event
-
-        frames: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self._session.executing[turn.run_id] = lambda frame, size: frames.put_nowait(frame["event"])
-        head = {"run_id": turn.run_id, "session_id": turn.conversation_id, "message": turn.message}
-        body = {"is_remote_session": turn.is_remote_session, "turn": turn.model_dump(mode="json")}
-        self._session.send_frame(encode_ascii({"type": "chat.run", **head, **body}))
-        over = False
-        try:
-            while not over:
-                frame = await frames.get()
-                over = frame["type"] in ("RUN_FINISHED", "RUN_ERROR")
-                if (event := read_event(frame)) is not None:
-                    yield event
-        finally:
-            del self._session.executing[turn.run_id]
-            if not over:
-                self._session.send_frame(encode_ascii({"type": "chat.abort", "run_id": turn.run_id}))
-
-
-@pytest.fixture(autouse=True)
-def chats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executors, "agent_of", lambda gateway, principal, session: AppAgent(session))
 
 
 def test_commands_of_another_node(gateway: ThreadedGateway, tmp_path: Path) -> None:

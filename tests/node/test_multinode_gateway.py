@@ -297,7 +297,7 @@ def test_an_agent_streams_through_the_gateways_socket(gateway: ThreadedGateway, 
     async def main() -> None:
         async with joined(gateway, tmp_path, agent=answer) as host:
             session = gateway.service.gateway.registry.by_id(str(host.node_id))
-            assert session is not None and session.runs_chats and not session.capabilities
+            assert session is not None and session.runs_chats and list(session.capabilities) == ["agent.run"]
             runs = [Watched(gateway, host, "r1"), Watched(gateway, host, "r2", is_remote_session=True)]
             for run, remote in zip(runs, ("False", "True"), strict=True):
                 events = await run.end()

@@ -1,4 +1,4 @@
-"""Nodes of ``/ws/gateway`` that answer ``chat.run`` and call others, and the gateway's end of a chat for them."""
+"""Nodes of ``/ws/gateway`` that answer ``chat.run`` and call others."""
 
 from __future__ import annotations
 
@@ -6,57 +6,13 @@ import asyncio
 import contextlib
 import itertools
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
-
-from suzent_jupyter.protocol.agents import Turn, load_events
-from suzent_jupyter.protocol.errors import SuzentError
-from suzent_jupyter.protocol.wire import encode_ascii
 
 from .gateways import ThreadedGateway
 from .keyed import Key, KeyedNode, multinode_url
 
 Work = Callable[["Worker", dict[str, Any]], Awaitable[str]]
-
-
-class ChatRunAgent:
-    """The agent of an app node: ``chat.run`` out, ``chat.event`` in."""
-
-    def __init__(self, session: Any) -> None:
-        self._session = session
-        self.name = session.display_name
-
-    async def run(self, turn: Turn) -> AsyncIterator[Any]:
-        from suzent_jupyter.protocol.events import Shaper
-
-        await load_events()
-        frames: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self._session.executing[turn.run_id] = lambda frame, size: frames.put_nowait(frame["event"])
-        head = {"run_id": turn.run_id, "session_id": turn.conversation_id, "message": turn.message}
-        body = {"is_remote_session": turn.is_remote_session, "turn": turn.model_dump(mode="json")}
-        self._session.send_frame(encode_ascii({"type": "chat.run", **head, **body}))
-        shaper, over = Shaper(), False
-        try:
-            while True:
-                try:
-                    event = await asyncio.wait_for(frames.get(), 0.1)
-                except TimeoutError:
-                    if not self._session.alive:
-                        raise SuzentError("node_disconnected", f"{self.name} disconnected.") from None
-                    continue
-                over = event["type"] in ("RUN_FINISHED", "RUN_ERROR")
-                if event["type"] == "RUN_ERROR":
-                    raise SuzentError(event["code"], event["message"])
-                if over:
-                    break
-                for each in shaper.take(event["delta"]):
-                    yield each
-            for each in shaper.end():
-                yield each
-        finally:
-            del self._session.executing[turn.run_id]
-            if not over:
-                self._session.send_frame(encode_ascii({"type": "chat.abort", "run_id": turn.run_id}))
 
 
 class Worker(KeyedNode):
@@ -131,5 +87,12 @@ class Worker(KeyedNode):
     async def _answer(self, frame: dict[str, Any]) -> None:
         assert self.work is not None
         text = await self.work(self, frame)
-        for seq, event in enumerate(({"type": "TEXT_MESSAGE_CONTENT", "delta": text}, {"type": "RUN_FINISHED"})):
+        message = {"messageId": "m"}
+        events = (
+            {"type": "TEXT_MESSAGE_START", "role": "assistant", **message},
+            {"type": "TEXT_MESSAGE_CONTENT", "delta": text, **message},
+            {"type": "TEXT_MESSAGE_END", **message},
+            {"type": "RUN_FINISHED", "threadId": frame["session_id"], "runId": frame["run_id"]},
+        )
+        for seq, event in enumerate(events):
             await self.send({"type": "chat.event", "run_id": frame["run_id"], "seq": seq, "event": event})

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol import errors, multinode
 from ...protocol.capabilities import CapabilitySchema, read_capabilities, read_tags
+from ...protocol.device import AGENT_COMMAND
 from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
 from ...protocol.wire import decode, decode_node_result, encode_ascii
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .invocations import Invocations
 
 _ROLES = ("app", "web")
+_AGENT = "Answer a prompt."
 _CONNECT = "Send `connect.challenge`, then `connect` with `role` and, of an app, `node`."
 #: What a node that is paused may not do.
 _ACTS = frozenset(["chat.send", "chat.watch", "node.invoke.request", "node.list"])
@@ -188,6 +190,8 @@ class MultinodeLink(NodeLink):
             raise SuzentError("bad_handshake", "`node.name` must be a name that can be read.", hint=_CONNECT)
         declared = node.get("capabilities") if self._role == "app" else None
         capabilities, self._warnings = read_capabilities(declared, self._limits)
+        if self._role == "app":
+            capabilities = with_agent(capabilities, node.get("agent") is True)
         device = self._gateway.devices.by_key(proven.public)
         if device is not None:
             self._gateway.sockets.leave(self)
@@ -363,16 +367,18 @@ class MultinodeLink(NodeLink):
         node = frame.get("node")
         if not isinstance(node, dict):
             raise SuzentError("bad_frame", "`node.update` must have a `node`.")
-        if "capabilities" in node:
-            capabilities, _ = read_capabilities(node["capabilities"], self._limits)
-            session.declare(capabilities)
+        if "agent" in node:
+            session.runs_chats = node["agent"] is True
+        if "capabilities" in node or "agent" in node:
+            capabilities = list(session.capabilities.values())
+            if "capabilities" in node:
+                capabilities, _ = read_capabilities(node["capabilities"], self._limits)
+            session.declare(with_agent(capabilities, session.runs_chats))
             self._ask_for_new_capabilities(session)
         if "description" in node:
             session.description = clean_text(node["description"], int(self._limits.description_chars))
         if "tags" in node:
             session.tags = read_tags(node["tags"], self._limits)
-        if "agent" in node:
-            session.runs_chats = node["agent"] is True
         self._tell_approved(session)
         self._gateway.session_changed(session)
 
@@ -421,3 +427,12 @@ class MultinodeLink(NodeLink):
 
 def _is_id(value: Any) -> bool:
     return (isinstance(value, str) and len(value) <= 128) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def with_agent(capabilities: list[CapabilitySchema], has_agent: bool) -> list[CapabilitySchema]:
+    """Return what an app node declares with its agent as ``agent.run``, or without one.
+
+    So an agent is approved like everything else that a node offers, and one that comes later waits for the operator.
+    """
+    others = [each for each in capabilities if each.name != AGENT_COMMAND]
+    return [*others, CapabilitySchema(name=AGENT_COMMAND, description=_AGENT)] if has_agent else others

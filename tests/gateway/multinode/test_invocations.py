@@ -6,22 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from support.executing import ChatRunAgent, Worker
+from support.executing import Worker
 from support.gateways import ThreadedGateway
 from support.running import sync, until
-
-from suzent_jupyter.gateway import executors
-from suzent_jupyter.protocol.errors import SuzentError
-
-
-@pytest.fixture(autouse=True)
-def chats(monkeypatch: pytest.MonkeyPatch) -> None:
-    def agent_of(gateway: Any, principal: Any, session: Any) -> ChatRunAgent:
-        if not session.runs_chats:
-            raise SuzentError("not_executable", f"{session.display_name} has no agent.")
-        return ChatRunAgent(session)
-
-    monkeypatch.setattr(executors, "agent_of", agent_of)
 
 
 async def hello(node: Worker, run: dict[str, Any]) -> str:
