@@ -278,3 +278,37 @@ async def test_a_node_in_a_turn_asks_as_part_of_it(make_gateway: Callable[..., T
     async with Worker(gateway, "B", hello), Worker(gateway, "A", asks), BareClient(gateway) as client:
         run_id = (await begin(client, target_node_id="A"))["run_id"]
         assert text_of(await read(client, run_id)) == "dispatch_cycle dispatch_too_deep"
+
+
+@sync
+async def test_a_node_that_goes_in_a_tool_call_ends_its_run(gateway: ThreadedGateway) -> None:
+    async def tool(node: Worker, frame: dict[str, Any]) -> str:
+        event = {"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": "look"}
+        await node.send({"type": "chat.event", "run_id": frame["run_id"], "seq": 0, "event": event})
+        await asyncio.Event().wait()
+        return ""
+
+    async with BareClient(gateway) as client:
+        async with Worker(gateway, "A", tool):
+            await begin(client)
+            while (await client.recv("chat.event"))["event"]["type"] != "TOOL_CALL_START":
+                pass
+        while (event := (await client.recv("chat.event"))["event"])["type"] != "RUN_ERROR":
+            pass
+        assert event["code"] == "node_disconnected"
+
+
+@sync
+async def test_finished_runs_are_bounded_by_count_and_keep_no_prompt(
+    gateway: ThreadedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("suzent_jupyter.gateway.answering.runs._KEPT_TURNS", 2)
+    async with Worker(gateway, "A", hello), BareClient(gateway) as client:
+        ids = []
+        for _ in range(4):
+            ids.append((await begin(client))["run_id"])
+            await read(client, ids[-1])
+        runs = gateway.service.gateway.runs._runs
+        await until(lambda: list(runs) == ids[2:])
+        assert all(run.prompt.text == "" and run.prompt.agent is None for run in runs.values())
+        assert await code(client, type="chat.watch", run_id=ids[0]) == "run_unknown"
