@@ -175,6 +175,8 @@ class Gateway:
         self.credentials.start(devices)
         self.ready.set()
         self.inbox.begin()
+        if self.router_model:
+            self.chooser.prepare()
 
     async def stop(self) -> None:
         """Close every socket with 1001 and finish writing. Listening must have stopped already."""
@@ -184,7 +186,7 @@ class Gateway:
         await self.runs.told()
         for client in list(self._clients):
             client.close()
-        await asyncio.gather(self.inbox.stop(), self.runs.stop())
+        await asyncio.gather(self.inbox.stop(), self.runs.stop(), self.chooser.close())
         self.peer_files.close()
         self.grants.close()
         await self.credentials.stop()
@@ -461,6 +463,8 @@ class Gateway:
 
         rows = await self.audit.change([row], lambda connection: save_settings(connection, changes))
         self.settings.apply(changes)
+        if "denied_commands" in changes:
+            self.chooser.commands_changed()
         if changes.get("nodes_enabled") is False:
             error = SuzentError("nodes_disabled", "This gateway's nodes were switched off.")
             for link in [*self._links.values(), *self.sockets.all()]:
@@ -491,6 +495,7 @@ class Gateway:
     # -- telling --
 
     def _tell_node(self, kind: str, session: NodeSession) -> None:
+        self.chooser.changed(session)
         self.changes.publish(
             "nodes", kind, lambda: session.info().model_dump(), lambda principal: Registry.may_see(principal, session)
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
@@ -63,6 +64,8 @@ class NodeSession:
         #: Called when the session is over, with why.
         self.at_end: set[Callable[[SuzentError], None]] = set()
         self.connected_at = now_text()
+        #: The same in Unix seconds, fine enough to tell who came later.
+        self.since = time.time()
         self.last_seen = self.connected_at
         self.latency_ms: float | None = None
         self.alive = True

@@ -122,7 +122,8 @@ class Router:
             # The newest get a fifth of the places, so that words alone don't decide whom the model can choose.
             newest = ranking(scores, most, by_words=False)
             best = list(dict.fromkeys([*best[: most - most // 5], *newest]))[:most]
-        asked = question(query, [candidates.index.text(node_id)[0] for node_id in best])
+        shown = [candidates.index.text(node_id)[0] for node_id in best]
+        asked = await asyncio.to_thread(question, query, shown)
         began = time.perf_counter()
         said: Answer | None = None
 
