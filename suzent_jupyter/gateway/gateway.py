@@ -181,6 +181,7 @@ class Gateway:
         self.runs.end_all()
         for link in [*self._links.values(), *self.sockets.all()]:
             link.going_away()
+        await self.runs.told()
         for client in list(self._clients):
             client.close()
         await asyncio.gather(self.inbox.stop(), self.runs.stop())

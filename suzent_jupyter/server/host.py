@@ -36,7 +36,7 @@ LOADED = (
     "suzent_jupyter.server.contents",
     "suzent_jupyter.server.joining",
     "suzent_jupyter.server.peering.peering",
-    "suzent_jupyter.server.files.staging",
+    "suzent_jupyter.gateway.answering.staging",
     "suzent_jupyter.server.tls.port",
     "suzent_jupyter.server.listener.application",
 )
@@ -122,9 +122,9 @@ class Host:
         for module in (*LOADED, *modules):
             await asyncio.to_thread(import_module, module)
         from ..discovery import Discovery
+        from ..gateway.answering.staging import remove_leftovers
         from ..gateway.gateway import Gateway
         from .contents import file_access
-        from .files.staging import remove_leftovers
         from .joining import Joining
         from .own_address import OwnAddress
         from .peering.peering import Peering

@@ -394,7 +394,7 @@ class MultinodeLink(NodeLink):
             from ..answering.chats import Chats
 
             assert self._acts_as is not None
-            self._chats = Chats(self._gateway, self._acts_as, self._tell)
+            self._chats = Chats(self._gateway, self._acts_as, self._tell, self._write, self._outbox)
         return self._chats
 
     def _invoking(self) -> Invocations:

@@ -1,0 +1,280 @@
+"""Chats over real sockets: who answers, who watches, who may stop, and what happens when somebody goes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.client import BareClient
+from support.executing import Worker
+from support.gateways import ThreadedGateway
+from support.running import sync, until
+
+from suzent_jupyter.protocol.errors import SuzentError
+from suzent_jupyter.protocol.routing import Decision, RouteChoice
+
+
+@pytest.fixture(autouse=True)
+def newest_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Choose the newest node with an agent: how one is chosen is not what is tried here."""
+    from suzent_jupyter.gateway import executors
+    from suzent_jupyter.gateway.chooser import Chooser
+
+    async def choose(self: Any, principal: Any, query: str, *, node: str | None = None, **more: Any) -> Decision:
+        registry = self._gateway.registry
+        if node is not None:
+            session = registry.find(principal, node)
+            if not executors.executes(session):
+                raise SuzentError("not_executable", f"{session.display_name} has no agent that was approved.")
+            return Decision(query=query, choice=RouteChoice(node_id=session.node_id, tier="manual"))
+        able = [s for s in registry.visible(principal) if executors.executes(s) and s.node_id not in more["exclude"]]
+        choice = RouteChoice(node_id=able[-1].node_id, tier="recent", reason="newest") if able else None
+        return Decision(query=query, choice=choice)
+
+    monkeypatch.setattr(Chooser, "choose", choose)
+
+
+async def hello(node: Worker, run: dict[str, Any]) -> str:
+    return f"{node.node['name']} answers {run['message']}"
+
+
+async def hang(node: Worker, run: dict[str, Any]) -> str:
+    await asyncio.Event().wait()
+    return ""
+
+
+async def begin(client: BareClient, number: Any = "q", message: str = "hi", **more: Any) -> dict[str, Any]:
+    await client.send(type="chat.send", id=number, message=message, **more)
+    return await client.recv("chat.accepted")
+
+
+async def read(client: BareClient, run_id: str, seq: int = 0) -> list[dict[str, Any]]:
+    """Return the events of a run to its end, each once and in order."""
+    events: list[dict[str, Any]] = []
+    while not events or events[-1]["type"] not in ("RUN_FINISHED", "RUN_ERROR"):
+        frame = await client.recv("chat.event", 30)
+        if frame["run_id"] == run_id:
+            assert frame["seq"] == seq + len(events)
+            events.append(frame["event"])
+    return events
+
+
+def text_of(events: list[dict[str, Any]]) -> str:
+    return "".join(event["delta"] for event in events if event["type"] == "TEXT_MESSAGE_CONTENT")
+
+
+async def code(client: BareClient, **frame: Any) -> str:
+    await client.send(**{"id": "e", **frame})
+    error = await client.recv("error")
+    assert error["id"] == frame.get("id", "e")
+    return str(error["code"])
+
+
+@sync
+async def test_a_chat_is_answered_kept_and_gone_on_with(gateway: ThreadedGateway) -> None:
+    async with Worker(gateway, "A", hello) as node, BareClient(gateway) as client, gateway.http() as http:
+        accepted = await begin(client, 7)
+        assert (accepted["id"], accepted["node_id"], accepted["node_name"]) == (7, node.node_id, "A")
+        assert accepted["tier"] == "recent" and accepted["routing"]["choice"]["reason"] == "newest"
+        assert text_of(await read(client, accepted["run_id"])) == "A answers hi"
+        again = await begin(client, message="more", session_id=accepted["session_id"], target_node_id="A")
+        assert again["tier"] == "manual" and again["session_id"] == accepted["session_id"]
+        await read(client, again["run_id"])
+        kept = (await http.get(f"/conversations/{accepted['session_id']}")).json()
+        assert [each["content"] for each in kept["messages"]] == ["hi", "A answers hi", "more", "A answers more"]
+        assert kept["messages"][2]["detail"]["routing"]["choice"]["tier"] == "manual"
+        assert kept["target_node_id"] == node.node_id
+        assert [each["content"] for each in node.runs[1]["turn"]["history"]] == ["hi", "A answers hi"]
+
+
+@sync
+async def test_watchers_on_several_sockets_and_from_any_event(gateway: ThreadedGateway) -> None:
+    go = asyncio.Event()
+
+    async def wait(node: Worker, run: dict[str, Any]) -> str:
+        await go.wait()
+        return "said"
+
+    async with Worker(gateway, "A", wait), BareClient(gateway) as one, BareClient(gateway) as two:
+        run_id = (await begin(one))["run_id"]
+        await two.send(type="chat.watch", id="w", run_id=run_id)
+        assert (await two.recv("chat.event"))["seq"] == 0
+        await two.send(type="chat.unwatch", run_id=run_id)
+        await two.send(type="chat.watch", id="w", run_id=run_id, seq=1)
+        go.set()
+        whole = await read(one, run_id)
+        assert await read(two, run_id, 1) == whole[1:]
+        await two.send(type="chat.watch", id="w", run_id=run_id, seq=2)
+        assert await read(two, run_id, 2) == whole[2:]
+
+
+@sync
+async def test_what_is_refused_and_with_whose_id(gateway: ThreadedGateway) -> None:
+    async with BareClient(gateway) as client:
+        assert await code(client, type="chat.send", message="hi") == "no_executor"
+        assert await code(client, type="chat.send", message="hi", target_node_id="x") == "node_not_found"
+        assert await code(client, type="chat.send", message=" ") == "invalid_request"
+        assert await code(client, type="chat.send", message="hi", session_id="a b") == "invalid_request"
+        assert await code(client, type="chat.watch", run_id="none") == "run_unknown"
+        assert await code(client, type="chat.watch", run_id="none", seq=-1) == "invalid_request"
+        assert await code(client, type="chat.abort", run_id="none") == "run_unknown"
+        for files in ({}, [1], [{"name": "x"}], [{"base64": "A"}] * 9, "x"):
+            expected = "no_executor" if files == {} else "attachment_refused"
+            assert await code(client, type="chat.send", message="hi", attachments=files) == expected, files
+        async with Worker(gateway, "A", hang):
+            bad = [{"name": "x", "base64": "%%%"}]
+            assert await code(client, type="chat.send", message="hi", attachments=bad) == "attachment_refused"
+            accepted = await begin(client)
+            busy = await code(client, type="chat.send", message="hi", session_id=accepted["session_id"])
+            assert busy == "conversation_busy"
+
+
+@sync
+async def test_files_reach_the_node_and_are_cleared(gateway: ThreadedGateway) -> None:
+    data = base64.b64encode(b"\x00\xffdata").decode()
+    async with Worker(gateway, "A", hello) as node, BareClient(gateway) as client:
+        file = {"name": "../x.bin", "media_type": "application/pdf", "base64": data}
+        await read(client, (await begin(client, attachments=[file]))["run_id"])
+        (came,) = node.runs[0]["attachments"]
+        assert came["base64"] == data and "/" not in came["name"]
+        folder = gateway.config.data_dir / "attachments"
+        await until(lambda: not list(folder.iterdir()))
+
+
+@sync
+async def test_abort_by_another_socket_of_the_account(gateway: ThreadedGateway) -> None:
+    async with Worker(gateway, "A", hang) as node, BareClient(gateway) as one, BareClient(gateway) as two:
+        run_id = (await begin(one))["run_id"]
+        await until(lambda: node.runs)
+        await two.send(type="chat.abort", run_id=run_id)
+        assert (await read(one, run_id))[-1]["type"] == "RUN_FINISHED"
+        await until(lambda: node.aborted == [run_id])
+
+
+@sync
+async def test_a_node_that_goes_ends_its_runs(gateway: ThreadedGateway) -> None:
+    async with BareClient(gateway) as client:
+        async with Worker(gateway, "A", hang) as node:
+            run_id = (await begin(client))["run_id"]
+            await until(lambda: node.runs)
+        assert (await read(client, run_id))[-1]["code"] == "node_disconnected"
+
+
+@sync
+async def test_a_run_expires(make_gateway: Callable[..., ThreadedGateway]) -> None:
+    gateway = make_gateway(limits={"run_ttl": 0.3, "run_kept": 0.2})
+    async with Worker(gateway, "A", hang), BareClient(gateway) as client:
+        run_id = (await begin(client))["run_id"]
+        assert (await read(client, run_id))[-1]["code"] == "run_expired"
+        await until(lambda: run_id not in gateway.service.gateway.runs._runs)
+        assert await code(client, type="chat.watch", run_id=run_id) == "run_unknown"
+
+
+async def talk(node: Worker, frame: dict[str, Any], count: int) -> None:
+    """Say ``count`` numbers, each as a piece of its own."""
+    own = {"type": "chat.event", "run_id": frame["run_id"]}
+    message = {"messageId": "m"}
+    await node.send({**own, "seq": 0, "event": {"type": "TEXT_MESSAGE_START", "role": "assistant", **message}})
+    for number in range(count):
+        event = {"type": "TEXT_MESSAGE_CONTENT", "delta": f"{number} ", **message}
+        await node.send({**own, "seq": number + 1, "event": event})
+    await asyncio.Event().wait() if count < 10_000 else None
+    end = {"type": "TEXT_MESSAGE_END", **message}, {"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}
+    for seq, event in enumerate(end, count + 1):
+        await node.send({**own, "seq": seq, "event": event})
+    await asyncio.Event().wait()
+
+
+@sync
+async def test_ten_thousand_pieces_come_merged_in_order_and_delay_nobody(gateway: ThreadedGateway) -> None:
+    async def many(node: Worker, frame: dict[str, Any]) -> str:
+        if frame["message"] == "many":
+            await talk(node, frame, 10_000)
+        return "short"
+
+    async with Worker(gateway, "A", many), BareClient(gateway) as one, BareClient(gateway) as two:
+        began = time.monotonic()
+        run_id = (await begin(one, message="many"))["run_id"]
+        other = await begin(two, message="short")
+        assert text_of(await read(two, other["run_id"])) == "short"
+        events = await read(one, run_id)
+        seconds = time.monotonic() - began
+        assert text_of(events) == "".join(f"{number} " for number in range(10_000))
+        pieces = sum(event["type"] == "TEXT_MESSAGE_CONTENT" for event in events)
+        assert pieces <= seconds / 0.15 + 2, (pieces, seconds)
+
+
+@sync
+async def test_text_that_was_said_stays_when_the_node_goes(gateway: ThreadedGateway) -> None:
+    async def some(node: Worker, frame: dict[str, Any]) -> str:
+        await talk(node, frame, 5)
+        return ""
+
+    async with BareClient(gateway) as client, gateway.http() as http:
+        async with Worker(gateway, "A", some):
+            accepted = await begin(client)
+            while (await client.recv("chat.event"))["event"]["type"] != "TEXT_MESSAGE_CONTENT":
+                pass
+        while (event := (await client.recv("chat.event"))["event"])["type"] != "RUN_ERROR":
+            pass
+        assert event["code"] == "node_disconnected"
+        kept = (await http.get(f"/conversations/{accepted['session_id']}")).json()["messages"][-1]
+        assert kept["outcome"] == "node_disconnected" and "0 1 2 3 4 ".startswith(kept["content"])
+
+
+@sync
+async def test_a_stopping_gateway_tells_its_watchers(make_gateway: Callable[..., ThreadedGateway]) -> None:
+    gateway = make_gateway()
+    async with Worker(gateway, "A", hang) as node, BareClient(gateway) as client:
+        accepted = await begin(client)
+        await until(lambda: node.runs)
+        await asyncio.to_thread(gateway.stop)
+        assert (await read(client, accepted["run_id"]))[-1]["code"] == "stopping"
+    again = make_gateway(gateway.config.data_dir)
+    async with BareClient(again) as client, again.http() as http:
+        assert await code(client, type="chat.watch", run_id=accepted["run_id"]) == "run_unknown"
+        kept = (await http.get(f"/conversations/{accepted['session_id']}")).json()
+        assert kept["status"] == "idle" and kept["messages"][-1]["outcome"] == "stopping"
+
+
+@sync
+async def test_a_slow_socket_holds_up_nobody_and_takes_little_memory(gateway: ThreadedGateway) -> None:
+    big = "x" * 400_000
+
+    async def much(node: Worker, frame: dict[str, Any]) -> str:
+        own = {"type": "chat.event", "run_id": frame["run_id"]}
+        for seq in range(30):
+            await node.send({**own, "seq": seq, "event": {"type": "CUSTOM", "name": "n", "value": big}})
+        end = {"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}
+        await node.send({**own, "seq": 30, "event": end})
+        await asyncio.Event().wait()
+        return ""
+
+    async with Worker(gateway, "A", much), BareClient(gateway) as one, BareClient(gateway, max_queue=1) as slow:
+        accepted = await begin(slow)
+        await one.send(type="chat.watch", id="w", run_id=accepted["run_id"])
+        events = await read(one, accepted["run_id"])
+        assert len(events) == 32
+        links = [link for link in gateway.service.gateway._clients if hasattr(link, "_chats")]
+        assert max(link._outbox.unsent for link in links) < 1_500_000
+        assert await read(slow, accepted["run_id"]) == events
+
+
+@sync
+async def test_a_node_in_a_turn_asks_as_part_of_it(make_gateway: Callable[..., ThreadedGateway]) -> None:
+    gateway = make_gateway(limits={"dispatch_depth": 1})
+
+    async def asks(node: Worker, frame: dict[str, Any]) -> str:
+        for number, target in enumerate(("A", "B")):
+            send = {"type": "chat.send", "id": str(number), "message": "on", "target_node_id": target}
+            await node.send(send)
+        await until(lambda: sum(each["type"] == "error" for each in node.frames) == 2)
+        return " ".join(each["code"] for each in node.frames if each["type"] == "error")
+
+    async with Worker(gateway, "B", hello), Worker(gateway, "A", asks), BareClient(gateway) as client:
+        run_id = (await begin(client, target_node_id="A"))["run_id"]
+        assert text_of(await read(client, run_id)) == "dispatch_cycle dispatch_too_deep"
