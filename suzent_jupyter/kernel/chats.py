@@ -217,8 +217,8 @@ class Chats:
                 elif isinstance(error, Unauthorized):
                     chat.fail(
                         Unauthorized(
-                            "The gateway was restarted or has changed during the answer, and does not accept this token "
-                            "any more.",
+                            "The gateway was restarted or has changed during the answer, and does not accept this "
+                            "token any more.",
                             hint=error.hint,
                         )
                     )
