@@ -62,4 +62,4 @@ def test_the_scores_are_a_picture_or_bars_in_the_table(monkeypatch: pytest.Monke
     assert "data:image/png;base64," in route._repr_mimebundle_()["text/html"]
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
     plain = Route(decision)._repr_mimebundle_()["text/html"]
-    assert "data:image" not in plain and "width:100px" in plain and "<b>&" not in plain and "&lt;b&gt;" in plain
+    assert "data:image" not in plain and "width:100px" in plain and "部屋 &lt;b&gt;" in plain
