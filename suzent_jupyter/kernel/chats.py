@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.sse import ENDS, Event
 from . import wire
-from .errors import ConnectionLost, KernelError, Unreachable, from_body
+from .errors import ConnectionLost, KernelError, Unauthorized, Unreachable, from_body
 
 if TYPE_CHECKING:
     from .channel import Channel
 
 Record = dict[str, Any]
 
-PATIENCE = 60.0  # s without a gateway after which nobody waits for a run any more; it goes on over there
+PATIENCE = 30.0  # s without a gateway after which nobody waits for a run any more; it goes on over there
 
 
 class Chat:
@@ -214,6 +214,14 @@ class Chats:
             for chat in self._chats.values():
                 if chat.accepted is None:
                     chat.fail(error.copy())
+                elif isinstance(error, Unauthorized):
+                    chat.fail(
+                        Unauthorized(
+                            "The gateway was restarted or has changed during the answer, and does not accept this "
+                            "token any more.",
+                            hint=error.hint,
+                        )
+                    )
                 elif chat.lost_at and time.monotonic() - chat.lost_at > PATIENCE:
                     chat.fail(
                         ConnectionLost(

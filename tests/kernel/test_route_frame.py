@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pandas as pd
+import pytest
 
 from suzent_jupyter.kernel import frames
 from suzent_jupyter.kernel.route import Route
@@ -50,3 +52,14 @@ def test_without_a_choice_it_says_so() -> None:
     assert "No node was chosen" in repr(nothing)
     assert len(nothing.frame) == 0
     assert nothing.bars == ""
+
+
+def test_the_scores_are_a_picture_or_bars_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names are drawn as they are: what looks like a formula must not be typeset, nor fail."""
+    decision = {**DECISION, "candidates": [{**DECISION["candidates"][0], "display_name": "$\\frac$ 部屋 <b>"}]}
+    route = Route(decision)
+    assert route.png is not None and route.png.startswith(b"\x89PNG")
+    assert "data:image/png;base64," in route._repr_mimebundle_()["text/html"]
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    plain = Route(decision)._repr_mimebundle_()["text/html"]
+    assert "data:image" not in plain and "width:100px" in plain and "部屋 &lt;b&gt;" in plain
