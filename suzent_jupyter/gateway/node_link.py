@@ -95,6 +95,9 @@ class NodeLink:
         """Tell the device that it is connected, and look after it from now on."""
         raise NotImplementedError
 
+    def _complete(self, entry: Pending) -> None:
+        """Add to what the operator is shown."""
+
     def _tell_pending(self, entry: Pending) -> None:
         """Tell the device that it waits."""
         raise NotImplementedError
@@ -282,6 +285,7 @@ class NodeLink:
             invited=self._ticket is not None,
             invitation=self._ticket.name if self._ticket is not None else "",
         )
+        self._complete(entry)
         self._gateway.pairing.add(entry)
         self._pending = entry
         if self._ticket is not None:

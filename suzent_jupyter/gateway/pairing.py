@@ -55,6 +55,8 @@ class Pending:
         The connect frame.
     invited : bool
         Whether it came by a pairing link; ``invitation`` is the name of that.
+    agent, wanted_scope : bool, str
+        What a node of ``/ws/gateway`` would be: one that carries out chats, and one that others may see.
     """
 
     display_name: str
@@ -74,6 +76,8 @@ class Pending:
     tags: list[str] = field(default_factory=list)
     invited: bool = False
     invitation: str = ""
+    agent: bool = False
+    wanted_scope: str = "account"
     code: str = ""
     requested_at: str = ""
     expires_at: str = ""
@@ -98,6 +102,8 @@ class Pending:
                 "tags": self.tags,
                 "invited": self.invited,
                 "invitation": self.invitation,
+                "agent": self.agent,
+                "wanted_scope": self.wanted_scope,
             }
         )
 

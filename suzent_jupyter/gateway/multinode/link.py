@@ -205,6 +205,11 @@ class MultinodeLink(NodeLink):
         device.digest = key_digest(self._proof.public)
         return device
 
+    def _complete(self, entry: Pending) -> None:
+        entry.agent = self._role == "app" and entry.frame.get("agent") is True
+        if entry.frame.get("scope") == "enterprise":
+            entry.wanted_scope = "enterprise"
+
     def _tell_pending(self, entry: Pending) -> None:
         self._send(self._pending_frame(entry))
 

@@ -57,7 +57,7 @@ class Ticks:
         moved = self._transport.content_bytes
         self._missed = 0 if moved > self._seen else self._missed + 1
         self._seen = max(self._seen, moved)
-        if self._missed > self._limits.ticks_missed:
+        if self._missed >= self._limits.ticks_missed:
             self._dead()
             return
         self._schedule(self._limits.tick_interval)

@@ -23,9 +23,12 @@ async def test_an_unknown_key_waits_is_approved_called_and_comes_back_silently(g
     url, key = multinode_url(gateway), Key()
     async with KeyedNode(url, "LabPC", key, tags=["lab"], description="Measures.") as node, gateway.http() as http:
         assert node.challenge["aud"] == gateway.service.gateway.identity
+        code = await node.code()
         entry = (await http.get("/nodes/pending")).json()["pending"][0]
+        assert entry["pairing_code"] == code
         assert (entry["display_name"], entry["platform"], entry["description"]) == ("LabPC", "test", "Measures.")
-        await admit(gateway, node)
+        await gateway.approve(code)
+        await node.joined()
         assert node.hello["account"] == "ada"
         assert node.hello["org"] == ""
         assert node.hello["protocol"] == 1
@@ -50,6 +53,19 @@ async def test_an_unknown_key_waits_is_approved_called_and_comes_back_silently(g
     assert stored is not None
     assert stored.public_key == key.kid
     assert gateway.service.gateway.authenticate("") is None
+
+
+@sync
+async def test_what_a_node_would_be_is_shown_and_its_wish_gives_it_nothing(gateway: ThreadedGateway) -> None:
+    async with KeyedNode(multinode_url(gateway), agent=True, scope="enterprise") as node, gateway.http() as http:
+        code = await node.code()
+        entry = (await http.get("/nodes/pending")).json()["pending"][0]
+        assert (entry["agent"], entry["wanted_scope"]) == (True, "enterprise")
+        await gateway.approve(code)
+        await node.joined()
+        assert node.hello["scope"] == "account"
+        assert "%suzent scope NODE enterprise" in node.hello["warnings"][0]
+        assert (await http.get("/nodes")).json()["nodes"][0]["scope"] == "account"
 
 
 @sync
