@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..protocol.routing import Decision, ScopeResponse
+from ..protocol.routing import Decision, ScopeRequest, ScopeResponse
 from .request import Request
 
 
@@ -13,4 +13,5 @@ async def route(request: Request) -> Decision:
 
 async def set_scope(request: Request) -> ScopeResponse:
     """Share a node with its owner's organisation, or with nobody."""
-    raise NotImplementedError
+    scope = request.model(ScopeRequest).scope
+    return await request.gateway.sharing.set_scope(request.principal, request.path["node"], scope)
