@@ -46,6 +46,7 @@ from .principals import Principal
 from .registry import Registry
 from .session import NodeSession
 from .settings import NEEDS_RESTART, Settings, save_settings
+from .sharing import Sharing
 from .sockets import Sockets
 from .store import Store
 from .tickets import Invitation, Tickets
@@ -134,6 +135,7 @@ class Gateway:
         #: Called when a token stops speaking for anyone: with its device, and ``revoked`` or ``paused``.
         self.departures: list[Callable[[Device, Departure], None]] = [self.dispatcher.caller_departed]
         self.credentials = Credentials(self)
+        self.sharing = Sharing(self)
         self.chooser = Chooser(self)
         self.agents = Agents()
         self.agents.of_device = partial(newest_agent, self)
@@ -357,7 +359,7 @@ class Gateway:
             return await self._approve_device(principal, entry)
 
     async def _approve_device(self, principal: Principal, entry: Pending) -> PairingActionResponse:
-        device = entry.link.new_device(principal.account)
+        device = entry.link.new_device(principal)
         row = Row(principal.account, principal.actor, "device.approve", node=device.display_name)
         row.detail = {"remote": entry.remote, "commands": device.approved}
         if entry.invited:

@@ -82,9 +82,7 @@ class DeviceLink(NodeLink):
             self._open_session(device, name, capabilities, frame)
         elif self._transport.local and (principal := self._gateway.trusted_token(token)) is not None:
             # The notebook's own token already speaks for the operator.
-            self._go_on(
-                self._adopt(self._new_device(name, frame, capabilities, principal.account), frame, capabilities)
-            )
+            self._go_on(self._adopt(self._new_device(name, frame, capabilities, principal), frame, capabilities))
         else:
             ticket, known = frame.pop("ticket", None), device is not None
             self._check_ticket(name, ticket, known, bool(token))

@@ -22,6 +22,7 @@ from .clock import now_text
 from .devices import Device
 from .liveness import LATE_LOOP_SECONDS, Liveness
 from .pairing import Pending
+from .principals import Principal
 from .session import NodeSession
 from .tickets import Ticket
 from .transport import Transport
@@ -319,21 +320,21 @@ class NodeLink:
         else:
             self.going_away()
 
-    def new_device(self, account: str) -> Device:
-        """Return the device this socket asks to become."""
+    def new_device(self, principal: Principal) -> Device:
+        """Return the device this socket asks to become: of the account and organisation of who approves it."""
         assert self._pending is not None
-        return self._new_device(self._pending.display_name, self._pending.frame, self._pending.capabilities, account)
+        return self._new_device(self._pending.display_name, self._pending.frame, self._pending.capabilities, principal)
 
     def _new_device(
-        self, name: str, frame: dict[str, Any], capabilities: list[CapabilitySchema], account: str
+        self, name: str, frame: dict[str, Any], capabilities: list[CapabilitySchema], principal: Principal
     ) -> Device:
         return Device(
             device_id="",
             digest=b"",
             display_name=name,
             platform=read_platform(frame),
-            account=account,
-            org=self._gateway.org,
+            account=principal.account,
+            org=principal.org,
             node_identity=self._node_identity(),
             approved=[capability.name for capability in capabilities],
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ..protocol.errors import SuzentError
-from ..protocol.routing import Decision, RouteRequest, ScopeResponse
+from ..protocol.routing import Decision, RouteRequest, ScopeRequest, ScopeResponse
 from .request import Request
 
 _MOST = 1000
@@ -28,4 +28,5 @@ async def route(request: Request) -> Decision:
 
 async def set_scope(request: Request) -> ScopeResponse:
     """Share a node with its owner's organisation, or with nobody."""
-    raise NotImplementedError
+    scope = request.model(ScopeRequest).scope
+    return await request.gateway.sharing.set_scope(request.principal, request.path["node"], scope)

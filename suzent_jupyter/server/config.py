@@ -82,7 +82,8 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
         "tells users apart. Otherwise everybody who may log in is `account`.",
     ).tag(config=True)
     orgs = Dict(
-        value_trait=Unicode(), help="User or Hub group -> organisation, where `org` does not say it for all."
+        value_trait=Unicode(),
+        help="User, or Hub group as `@group`, -> organisation, where `org` does not say it for all.",
     ).tag(config=True)
     data_dir = Unicode(help="Where the gateway keeps its database.").tag(config=True)
     account = Unicode(help="Who owns this gateway; the Hub or OS user by default.").tag(config=True)

@@ -130,6 +130,8 @@ class RouteHandler(Caller):
     async def _serve(self, **path: str) -> None:
         route = self.route()
         assert callable(route.endpoint)
+        if route.owner and self.principal.account != self.service.gateway.account:
+            raise SuzentError("not_owner", "Only the owner of this gateway may do this.")
         request = Request(
             self.service,
             self.principal,

@@ -103,7 +103,7 @@ class Host:
             door_port=self._door.port,
             secret=self._door.secret,
             account=self._config.account,
-            org=self._config.org,
+            org=self._config.own_org,
         )
         try:
             await asyncio.to_thread(self._publish, self._lock, facts)
@@ -135,7 +135,7 @@ class Host:
             config.settings,
             config.limits,
             account=config.account,
-            org=config.org,
+            org=config.own_org,
             require_ticket=config.require_ticket,
             agent_model=config.agent_model,
             router_model=config.router_model,

@@ -79,7 +79,8 @@ async def jupyter_principal(handler: Any, service: GatewayService, route: Route)
     if kind == "nobody":
         return NOBODY
     if token is None:
-        return Principal(Authority.FULL, gateway.account, gateway.org, "", "user")
+        account, org = service.accounts.of(handler.current_user, handler.identity_provider)
+        return Principal(Authority.FULL, account, org, "", "user")
     principal = await held_principal_of_token(service, handler.request, token)
     handler.current_user = handler._jupyter_current_user = User(username=principal.actor)
     return principal

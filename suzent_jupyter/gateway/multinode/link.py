@@ -201,10 +201,10 @@ class MultinodeLink(NodeLink):
         self._wait_for_approval(name, capabilities, node)
 
     def _new_device(
-        self, name: str, frame: dict[str, Any], capabilities: list[CapabilitySchema], account: str
+        self, name: str, frame: dict[str, Any], capabilities: list[CapabilitySchema], principal: Principal
     ) -> Device:
         assert self._proof is not None
-        device = super()._new_device(name, frame, capabilities, account)
+        device = super()._new_device(name, frame, capabilities, principal)
         device.public_key = self._proof.thumbprint
         device.digest = key_digest(self._proof.public)
         return device
