@@ -130,8 +130,6 @@ class RouteHandler(Caller):
     async def _serve(self, **path: str) -> None:
         route = self.route()
         assert callable(route.endpoint)
-        if route.owner and self.principal.account != self.service.gateway.account:
-            raise SuzentError("not_owner", "Only the owner of this gateway may do this.")
         request = Request(
             self.service,
             self.principal,
@@ -147,6 +145,8 @@ class RouteHandler(Caller):
             remote=client_address(self.request)[0],
             sender=self,
         )
+        if route.owner and self.principal.account != self.service.gateway.account:
+            raise SuzentError("not_owner", "Only the owner of this gateway may do this.")
         self._request = request
         try:
             answer = await route.endpoint(request)
