@@ -117,7 +117,7 @@ class Limits:
     ticks_missed: int = _limit(2, "count", "ticks missing in a row that mean gone")
     nonce_ttl: float = _limit(60.0, "s", "how long a challenge is good")
     jwt_lifetime: float = _limit(60.0, "s", "how far after the challenge a JWT may expire")
-    jwt_bytes: int = _limit(4 * KIB, "bytes", "a JWT")
+    jwt_bytes: int = _limit(4 * KIB, "bytes", "the JWT by which a node says who it is")
 
     # Routing
     router_timeout: float = _limit(3.0, "s", "in which the model must choose a node, or words decide")

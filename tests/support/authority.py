@@ -150,7 +150,10 @@ async def ask(http: httpx.AsyncClient, base: str, method: str, path: str, header
         status = answer.status_code
         if status in (401, 403):
             body = answer.json()
-            assert body["code"] in (("unauthorized",) if status == 401 else ("forbidden", "forbidden_host")), (url, body)
+            assert body["code"] in (("unauthorized",) if status == 401 else ("forbidden", "forbidden_host")), (
+                url,
+                body,
+            )
             assert "Set-Cookie" not in answer.headers or "szt_" not in answer.headers["Set-Cookie"]
         if status >= 400:
             assert set(answer.json()) >= {"error", "code", "hint", "retryable"}, (url, answer.text)
