@@ -45,16 +45,20 @@ async def choose(model_name: str, limits: Limits, system: str, user: str, schema
     AskFailed
         When the model or its server fails.
     """
+    endpoint = _endpoint(model_name, limits)
+    try:
+        model = await model_of(endpoint)
+    except SuzentError as error:
+        raise AskFailed(_why(error, endpoint)) from None
     from pydantic_ai.direct import model_request
     from pydantic_ai.messages import ModelRequest, SystemPromptPart, TextPart, UserPromptPart
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
 
-    endpoint = _endpoint(model_name, limits)
     wanted = OutputObjectDefinition(json_schema=schema, name="choice", strict=True)
     try:
         answer = await model_request(
-            await model_of(endpoint),
+            model,
             [ModelRequest(parts=[SystemPromptPart(system), UserPromptPart(user)])],
             model_request_parameters=ModelRequestParameters(output_mode="native", output_object=wanted),
         )
