@@ -235,16 +235,19 @@ async def test_a_node_that_leaves_while_the_model_thinks_is_not_chosen(
     model_server: ModelServer, make_gateway: Make
 ) -> None:
     gateway = make_gateway(router_model="choose;name=Box;after=0.7")
-    async with nodes(gateway, {"Hall": "a camera"}) as ids, gateway.http() as http:
-        async with nodes(gateway, {"Box": "graphics cards"}) as more:
-            routing = asyncio.create_task(route(gateway))
-            await until(model_server.requests)
-            status = await http.post(f"/nodes/devices/{more['Box']}/status", json={"status": "paused"})
-            assert status.status_code == 200, status.text
-            decision = await routing
-            assert (decision["choice"]["node_id"], decision["choice"]["tier"]) == (ids["Hall"], "bm25")
-            assert "has left meanwhile" in decision["tiers"][0]["reason"]
-            assert [row["node_id"] for row in decision["candidates"]] == [ids["Hall"]]
+    async with (
+        nodes(gateway, {"Hall": "a camera"}) as ids,
+        nodes(gateway, {"Box": "graphics cards"}) as more,
+        gateway.http() as http,
+    ):
+        routing = asyncio.create_task(route(gateway))
+        await until(model_server.requests)
+        status = await http.post(f"/nodes/devices/{more['Box']}/status", json={"status": "paused"})
+        assert status.status_code == 200, status.text
+        decision = await routing
+        assert (decision["choice"]["node_id"], decision["choice"]["tier"]) == (ids["Hall"], "bm25")
+        assert "has left meanwhile" in decision["tiers"][0]["reason"]
+        assert [row["node_id"] for row in decision["candidates"]] == [ids["Hall"]]
 
 
 @sync
