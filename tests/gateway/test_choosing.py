@@ -372,8 +372,8 @@ async def test_bodies_that_are_refused(make_gateway: Make) -> None:
         for body in shapeless:
             assert error_of(await http.post("/route", json=body)) == (422, "invalid_request"), body
         for body in ({"query": "x" * 1001}, *({"query": "x", "limit": limit} for limit in (0, -1, 1001))):
-            assert error_of(await http.post("/route", json=body)) == (400, "invalid_request"), body
-        for query in ("", "   ", "the of and", "\x00\ud83d\ude00", "camera " * 142):
+            assert error_of(await http.post("/route", json=body)) == (422, "invalid_request"), body
+        for query in ("", "   ", "the of and", "\x00\U0001f600", "camera " * 142):
             assert (await route(http, query))["choice"]["node_id"] == hall.node_id
         assert (await route(http, ""))["choice"]["tier"] == "recent"
         await http.post("/nodes/config", json={"nodes_enabled": False})
