@@ -250,18 +250,38 @@ async def test_a_node_that_leaves_while_the_model_thinks_is_not_chosen(
         assert [row["node_id"] for row in decision["candidates"]] == [ids["Hall"]]
 
 
-@sync
-async def test_a_model_that_can_not_be_reached(
-    model_server: ModelServer, make_gateway: Make, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("url", "model", "why"),
+    [
+        ("http://ada:hunter22@127.0.0.1:1/v1", "anything", "can't be reached"),
+        ("http://[ada:hunter22", "anything", "OPENAI_BASE_URL is no valid URL"),
+        ("hunter22 is no address", "anything", ""),
+        ("", "openai:anything", "needs a key"),
+        ("", "nobody-makes-this:anything", "can't be used"),
+        (None, "nobody-makes-this:anything", "does not know the model"),
+    ],
+)
+def test_a_model_that_can_not_be_asked(
+    model_server: ModelServer,
+    make_gateway: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    url: str | None,
+    model: str,
+    why: str,
 ) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://ada:hunter22@127.0.0.1:1/v1")
-    gateway = make_gateway(router_model="anything")
-    async with nodes(gateway) as ids:
-        decision = await route(gateway)
-    assert (decision["choice"]["node_id"], decision["choice"]["tier"]) == (ids["Hall"], "bm25")
-    assert decision["tiers"][0]["outcome"] == "failed"
-    assert "can't be reached" in decision["tiers"][0]["reason"]
-    assert "hunter22" not in json.dumps(decision)
+    @sync
+    async def work() -> None:
+        if url is not None:
+            monkeypatch.setenv("OPENAI_BASE_URL", url)
+        gateway = make_gateway(router_model=model)
+        async with nodes(gateway) as ids:
+            decision = await route(gateway)
+        assert (decision["choice"]["node_id"], decision["choice"]["tier"]) == (ids["Hall"], "bm25")
+        assert decision["tiers"][0]["outcome"] == "failed"
+        assert why in decision["tiers"][0]["reason"]
+        assert "hunter22" not in json.dumps(decision)
+
+    work()
 
 
 @sync
