@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx
 import pytest
 from support.calls import error_of
+from support.client import BareClient
 from support.device import BareDevice
+from support.executing import Worker
 from support.gateways import ThreadedGateway
 from support.model_server import ModelServer
 from support.running import sync, until
@@ -128,8 +131,8 @@ def test_what_does_not_count_falls_through(
     work()
 
 
-async def host_token(gateway: ThreadedGateway, account: str) -> str:
-    device = Device("", b"", f"{account}'s token", scope="full", account=account)
+async def host_token(gateway: ThreadedGateway, account: str, org: str = "") -> str:
+    device = Device("", b"", f"{account}'s token", scope="full", account=account, org=org)
     _, token = await asyncio.to_thread(lambda: gateway.run(gateway.service.gateway.adopt(device)))
     return token
 
@@ -230,24 +233,89 @@ async def test_a_caller_who_hangs_up_ends_the_request(model_server: ModelServer,
         await until(lambda: any("hung_up" in note for note in model_server.notes()), what="the request to end")
 
 
-@sync
-async def test_a_node_that_leaves_while_the_model_thinks_is_not_chosen(
-    model_server: ModelServer, make_gateway: Make
+async def pause(ada: httpx.AsyncClient, node: BareDevice) -> None:
+    await ada.post(f"/nodes/devices/{node.node_id}/status", json={"status": "paused"})
+
+
+async def revoke(ada: httpx.AsyncClient, node: BareDevice) -> None:
+    await ada.post(f"/nodes/devices/{node.node_id}/revoke")
+
+
+async def unplug(ada: httpx.AsyncClient, node: BareDevice) -> None:
+    await node.ws.close()
+
+
+async def unshare(ada: httpx.AsyncClient, node: BareDevice) -> None:
+    await ada.post(f"/nodes/{node.node_id}/scope", json={"scope": "account"})
+
+
+async def deny(ada: httpx.AsyncClient, node: BareDevice) -> None:
+    await ada.post("/nodes/config", json={"denied_commands": ["compute.*"]})
+
+
+@pytest.mark.parametrize("leave", [pause, revoke, unplug, unshare, deny])
+def test_a_node_that_leaves_while_the_model_thinks_is_not_chosen(
+    model_server: ModelServer, make_gateway: Make, leave: Callable[[httpx.AsyncClient, BareDevice], Awaitable[None]]
 ) -> None:
-    gateway = make_gateway(router_model="choose;name=Box;after=0.7")
+    @sync
+    async def work() -> None:
+        gateway = make_gateway(router_model="choose;name=Box;after=1", org="lab")
+        bob_token = await host_token(gateway, "bob", "lab")
+        async with (
+            BareDevice(gateway.node_url, "Hall", description="a camera") as hall,
+            BareDevice(gateway.node_url, "Box", [{"name": "compute.run"}]) as box,
+            gateway.http() as ada,
+            gateway.http(headers={"Authorization": f"Bearer {bob_token}"}) as bob,
+        ):
+            for device in (hall, box):
+                await gateway.pair(device)
+                await ada.post(f"/nodes/{device.node_id}/scope", json={"scope": "enterprise"})
+            routing = asyncio.create_task(bob.post("/route", json={"query": "camera"}))
+            await until(model_server.requests)
+            await leave(ada, box)
+            decision = (await routing).json()
+            assert (decision["choice"]["node_id"], decision["choice"]["tier"]) == (hall.node_id, "bm25")
+            assert "has left meanwhile" in decision["tiers"][0]["reason"]
+            assert [row["node_id"] for row in decision["candidates"]] == [hall.node_id]
+
+    work()
+
+
+async def hello(node: Worker, run: dict[str, Any]) -> str:
+    return f"{node.node['name']} answers"
+
+
+@sync
+async def test_a_chat_goes_where_the_model_says(model_server: ModelServer, make_gateway: Make) -> None:
+    gateway = make_gateway(router_model="choose;name=Bench;confidence=0.75")
     async with (
-        nodes(gateway, {"Hall": "a camera"}) as ids,
-        nodes(gateway, {"Box": "graphics cards"}) as more,
-        gateway.http() as http,
+        Worker(gateway, "Yard", hello, description="a camera"),
+        Worker(gateway, "Bench", hello, description="a lathe") as bench,
+        BareDevice(gateway.node_url, "Mute", description="a camera without an agent") as mute,
+        BareClient(gateway) as client,
     ):
-        routing = asyncio.create_task(route(gateway))
-        await until(model_server.requests)
-        status = await http.post(f"/nodes/devices/{more['Box']}/status", json={"status": "paused"})
-        assert status.status_code == 200, status.text
-        decision = await routing
-        assert (decision["choice"]["node_id"], decision["choice"]["tier"]) == (ids["Hall"], "bm25")
-        assert "has left meanwhile" in decision["tiers"][0]["reason"]
-        assert [row["node_id"] for row in decision["candidates"]] == [ids["Hall"]]
+        await gateway.pair(mute)
+        await client.send(type="chat.send", id=1, message="take a picture with the camera")
+        accepted = await client.recv("chat.accepted")
+        assert (accepted["node_id"], accepted["tier"], accepted["confidence"]) == (bench.node_id, "llm", 0.75)
+        assert {row["display_name"] for row in accepted["routing"]["candidates"]} == {"Yard", "Bench"}
+    (body,) = model_server.bodies()
+    offered = json.loads(body["messages"][1]["content"])["nodes"]
+    assert {node["name"] for node in offered} == {"Yard", "Bench"}, "only those with an agent are offered"
+
+
+@sync
+async def test_a_chat_goes_by_words_where_the_model_fails(model_server: ModelServer, make_gateway: Make) -> None:
+    gateway = make_gateway(router_model="refuse;status=500")
+    async with (
+        Worker(gateway, "Yard", hello, description="a camera") as yard,
+        Worker(gateway, "Bench", hello, description="a lathe"),
+        BareClient(gateway) as client,
+    ):
+        await client.send(type="chat.send", id=1, message="take a picture with the camera")
+        accepted = await client.recv("chat.accepted")
+        assert (accepted["node_id"], accepted["tier"], accepted["confidence"]) == (yard.node_id, "bm25", None)
+        assert "HTTP 500" in accepted["routing"]["tiers"][0]["reason"]
 
 
 @pytest.mark.parametrize(

@@ -455,6 +455,18 @@ async def test_two_thousand_nodes_in_bounded_steps(gateway: ThreadedGateway) -> 
 
 
 @sync
+async def test_callers_beyond_those_that_are_remembered(gateway: ThreadedGateway) -> None:
+    gateway.call(crowd, gateway, 3)
+    chooser: Chooser = gateway.service.gateway.chooser
+    for n in range(80):
+        assert (await chosen(gateway, Principal(Authority.FULL, f"guest {n}"))).considered == 0
+        assert len(chooser._views) <= 64
+    gateway.call(crowd, gateway, 2, "guest 0")
+    assert (await chosen(gateway, Principal(Authority.FULL, "guest 0"))).considered == 2
+    assert (await chosen(gateway, Principal(Authority.FULL, "ada"))).considered == 3
+
+
+@sync
 async def test_a_limit_keeps_the_best_and_the_chosen(gateway: ThreadedGateway) -> None:
     gateway.call(crowd, gateway, 60)
     async with gateway.http() as http:
