@@ -21,7 +21,7 @@ class AskFailed(Exception):  # noqa: N818 - an end, not an error of ours
 
 async def warm(model_name: str, limits: Limits) -> None:
     """Load what asking takes; what is wrong with the model is said when it is asked."""
-    with contextlib.suppress(SuzentError):
+    with contextlib.suppress(Exception):
         await model_of(_endpoint(model_name, limits))
         await asyncio.to_thread(import_module, "pydantic_ai.direct")
 
@@ -45,21 +45,25 @@ async def choose(model_name: str, limits: Limits, system: str, user: str, schema
     AskFailed
         When the model or its server fails.
     """
+    try:
+        endpoint = _endpoint(model_name, limits)
+        model = await model_of(endpoint)
+    except SuzentError as error:
+        raise _failed(error) from None
     from pydantic_ai.direct import model_request
     from pydantic_ai.messages import ModelRequest, SystemPromptPart, TextPart, UserPromptPart
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
 
-    endpoint = _endpoint(model_name, limits)
     wanted = OutputObjectDefinition(json_schema=schema, name="choice", strict=True)
     try:
         answer = await model_request(
-            await model_of(endpoint),
+            model,
             [ModelRequest(parts=[SystemPromptPart(system), UserPromptPart(user)])],
             model_request_parameters=ModelRequestParameters(output_mode="native", output_object=wanted),
         )
     except Exception as error:
-        raise AskFailed(_why(error, endpoint)) from None
+        raise _failed(turn_error(error, endpoint, 1, 1)) from None
     return "".join(part.content for part in answer.parts if isinstance(part, TextPart))
 
 
@@ -67,7 +71,6 @@ def _endpoint(model_name: str, limits: Limits) -> Endpoint:
     return replace(Endpoint.read(model_name, limits), timeout=limits.router_timeout)
 
 
-def _why(error: Exception, endpoint: Endpoint) -> str:
-    told = error if isinstance(error, SuzentError) else turn_error(error, endpoint, 1, 1)
-    text = clean_text(told.message, 300)
-    return text[0].lower() + text[1:].rstrip(".") if text else "the model gave no answer"
+def _failed(error: SuzentError) -> AskFailed:
+    text = clean_text(error.message, 300)
+    return AskFailed(text[0].lower() + text[1:].rstrip(".") if text else "the model gave no answer")

@@ -14,6 +14,7 @@ from .prompt import history, instructions, may_ask, user_prompt
 from .tools.dispatch import dispatch_tools
 from .tools.files import file_tools
 from .tools.nodes import node_tools
+from .tools.route import route_tools
 
 if TYPE_CHECKING:
     from ag_ui.core import BaseEvent
@@ -104,6 +105,8 @@ class ModelAgent:
             tools += file_tools(self._workbench.files, self._limits, may_ask=may_ask(turn))
         if self._workbench.dispatch is not None:
             tools += dispatch_tools(self._workbench.dispatch, self._limits, turn.run_id)
+        if self._workbench.route is not None:
+            tools += route_tools(self._workbench.route, self._limits)
         agent = pydantic_ai.Agent(
             model,
             name="suzent",

@@ -49,7 +49,8 @@ class Chooser:
 
     def prepare(self) -> None:
         """Load what a choice needs, a second's work with a model, before anybody waits for it."""
-        if self._loading is None:
+        loading = self._loading
+        if loading is None or (loading.done() and not loading.cancelled() and loading.exception() is not None):
             self._loading = asyncio.create_task(self._load())
 
     async def close(self) -> None:

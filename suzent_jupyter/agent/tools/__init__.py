@@ -51,6 +51,22 @@ class DispatchAccess(Protocol):
         """
 
 
+class RouteAccess(Protocol):
+    """Which node suits what, as far as the caller of the turn may use them."""
+
+    async def route(self, query: str) -> dict[str, Any]:
+        """Return ``{nodes, considered, decided}``; a node is ``{node, id, has_agent, score, words, confidence, why}``.
+
+        The most suitable node comes first; ``score`` is that of shared words, ``confidence`` a model's, and
+        ``decided`` says how the first one was found.
+
+        Raises
+        ------
+        SuzentError
+            When it is refused.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Workbench:
     """The tools of one turn; None for what there is not."""
@@ -58,3 +74,4 @@ class Workbench:
     nodes: NodeAccess | None = None
     files: FileAccess | None = None
     dispatch: DispatchAccess | None = None
+    route: RouteAccess | None = None
