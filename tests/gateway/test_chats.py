@@ -14,29 +14,6 @@ from support.executing import Worker
 from support.gateways import ThreadedGateway
 from support.running import sync, until
 
-from suzent_jupyter.protocol.errors import SuzentError
-from suzent_jupyter.protocol.routing import Decision, RouteChoice
-
-
-@pytest.fixture(autouse=True)
-def newest_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Choose the newest node with an agent: how one is chosen is not what is tried here."""
-    from suzent_jupyter.gateway import executors
-    from suzent_jupyter.gateway.chooser import Chooser
-
-    async def choose(self: Any, principal: Any, query: str, *, node: str | None = None, **more: Any) -> Decision:
-        registry = self._gateway.registry
-        if node is not None:
-            session = registry.find(principal, node)
-            if not executors.executes(session):
-                raise SuzentError("not_executable", f"{session.display_name} has no agent that was approved.")
-            return Decision(query=query, choice=RouteChoice(node_id=session.node_id, tier="manual"))
-        able = [s for s in registry.visible(principal) if executors.executes(s) and s.node_id not in more["exclude"]]
-        choice = RouteChoice(node_id=able[-1].node_id, tier="recent", reason="newest") if able else None
-        return Decision(query=query, choice=choice)
-
-    monkeypatch.setattr(Chooser, "choose", choose)
-
 
 async def hello(node: Worker, run: dict[str, Any]) -> str:
     return f"{node.node['name']} answers {run['message']}"
@@ -79,7 +56,7 @@ async def test_a_chat_is_answered_kept_and_gone_on_with(gateway: ThreadedGateway
     async with Worker(gateway, "A", hello) as node, BareClient(gateway) as client, gateway.http() as http:
         accepted = await begin(client, 7)
         assert (accepted["id"], accepted["node_id"], accepted["node_name"]) == (7, node.node_id, "A")
-        assert accepted["tier"] == "recent" and accepted["routing"]["choice"]["reason"] == "newest"
+        assert accepted["tier"] == "recent" and accepted["routing"]["choice"]["reason"] == "the only node there is"
         assert text_of(await read(client, accepted["run_id"])) == "A answers hi"
         again = await begin(client, message="more", session_id=accepted["session_id"], target_node_id="A")
         assert again["tier"] == "manual" and again["session_id"] == accepted["session_id"]
