@@ -4,38 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.chats import Person, begin, code, read, text_of
 from support.client import BareClient
 from support.executing import Worker
 from support.gateways import ThreadedGateway
 from support.running import sync, until
-
-from suzent_jupyter.protocol.errors import SuzentError
-from suzent_jupyter.protocol.routing import Decision, RouteChoice
-
-
-@pytest.fixture(autouse=True)
-def newest_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Choose the newest node with an agent: how one is chosen is not what is tried here."""
-    from suzent_jupyter.gateway import executors
-    from suzent_jupyter.gateway.chooser import Chooser
-
-    async def choose(self: Any, principal: Any, query: str, *, node: str | None = None, **more: Any) -> Decision:
-        registry = self._gateway.registry
-        if node is not None:
-            session = registry.find(principal, node)
-            if not executors.executes(session):
-                raise SuzentError("not_executable", f"{session.display_name} has no agent that was approved.")
-            return Decision(query=query, choice=RouteChoice(node_id=session.node_id, tier="manual"))
-        able = [s for s in registry.visible(principal) if executors.executes(s) and s.node_id not in more["exclude"]]
-        choice = RouteChoice(node_id=able[-1].node_id, tier="recent", reason="newest") if able else None
-        return Decision(query=query, choice=choice)
-
-    monkeypatch.setattr(Chooser, "choose", choose)
 
 
 async def hello(node: Worker, run: dict[str, Any]) -> str:
@@ -47,39 +24,12 @@ async def hang(node: Worker, run: dict[str, Any]) -> str:
     return ""
 
 
-async def begin(client: BareClient, number: Any = "q", message: str = "hi", **more: Any) -> dict[str, Any]:
-    await client.send(type="chat.send", id=number, message=message, **more)
-    return await client.recv("chat.accepted")
-
-
-async def read(client: BareClient, run_id: str, seq: int = 0) -> list[dict[str, Any]]:
-    """Return the events of a run to its end, each once and in order."""
-    events: list[dict[str, Any]] = []
-    while not events or events[-1]["type"] not in ("RUN_FINISHED", "RUN_ERROR"):
-        frame = await client.recv("chat.event", 30)
-        if frame["run_id"] == run_id:
-            assert frame["seq"] == seq + len(events)
-            events.append(frame["event"])
-    return events
-
-
-def text_of(events: list[dict[str, Any]]) -> str:
-    return "".join(event["delta"] for event in events if event["type"] == "TEXT_MESSAGE_CONTENT")
-
-
-async def code(client: BareClient, **frame: Any) -> str:
-    await client.send(**{"id": "e", **frame})
-    error = await client.recv("error")
-    assert error["id"] == frame.get("id", "e")
-    return str(error["code"])
-
-
 @sync
 async def test_a_chat_is_answered_kept_and_gone_on_with(gateway: ThreadedGateway) -> None:
     async with Worker(gateway, "A", hello) as node, BareClient(gateway) as client, gateway.http() as http:
         accepted = await begin(client, 7)
         assert (accepted["id"], accepted["node_id"], accepted["node_name"]) == (7, node.node_id, "A")
-        assert accepted["tier"] == "recent" and accepted["routing"]["choice"]["reason"] == "newest"
+        assert accepted["tier"] == "recent" and accepted["routing"]["choice"]["reason"] == "the only node there is"
         assert text_of(await read(client, accepted["run_id"])) == "A answers hi"
         again = await begin(client, message="more", session_id=accepted["session_id"], target_node_id="A")
         assert again["tier"] == "manual" and again["session_id"] == accepted["session_id"]
@@ -174,44 +124,14 @@ async def test_a_run_expires(make_gateway: Callable[..., ThreadedGateway]) -> No
         assert await code(client, type="chat.watch", run_id=run_id) == "run_unknown"
 
 
-async def talk(node: Worker, frame: dict[str, Any], count: int) -> None:
-    """Say ``count`` numbers, each as a piece of its own."""
-    own = {"type": "chat.event", "run_id": frame["run_id"]}
-    message = {"messageId": "m"}
-    await node.send({**own, "seq": 0, "event": {"type": "TEXT_MESSAGE_START", "role": "assistant", **message}})
-    for number in range(count):
-        event = {"type": "TEXT_MESSAGE_CONTENT", "delta": f"{number} ", **message}
-        await node.send({**own, "seq": number + 1, "event": event})
-    await asyncio.Event().wait() if count < 10_000 else None
-    end = {"type": "TEXT_MESSAGE_END", **message}, {"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}
-    for seq, event in enumerate(end, count + 1):
-        await node.send({**own, "seq": seq, "event": event})
-    await asyncio.Event().wait()
-
-
-@sync
-async def test_ten_thousand_pieces_come_merged_in_order_and_delay_nobody(gateway: ThreadedGateway) -> None:
-    async def many(node: Worker, frame: dict[str, Any]) -> str:
-        if frame["message"] == "many":
-            await talk(node, frame, 10_000)
-        return "short"
-
-    async with Worker(gateway, "A", many), BareClient(gateway) as one, BareClient(gateway) as two:
-        began = time.monotonic()
-        run_id = (await begin(one, message="many"))["run_id"]
-        other = await begin(two, message="short")
-        assert text_of(await read(two, other["run_id"])) == "short"
-        events = await read(one, run_id)
-        seconds = time.monotonic() - began
-        assert text_of(events) == "".join(f"{number} " for number in range(10_000))
-        pieces = sum(event["type"] == "TEXT_MESSAGE_CONTENT" for event in events)
-        assert pieces <= seconds / 0.15 + 2, (pieces, seconds)
-
-
 @sync
 async def test_text_that_was_said_stays_when_the_node_goes(gateway: ThreadedGateway) -> None:
     async def some(node: Worker, frame: dict[str, Any]) -> str:
-        await talk(node, frame, 5)
+        own = {"type": "chat.event", "run_id": frame["run_id"]}
+        for number in range(5):
+            event = {"type": "TEXT_MESSAGE_CONTENT", "delta": f"{number} ", "messageId": "m"}
+            await node.send({**own, "seq": number, "event": event})
+        await asyncio.Event().wait()
         return ""
 
     async with BareClient(gateway) as client, gateway.http() as http:
@@ -312,3 +232,111 @@ async def test_finished_runs_are_bounded_by_count_and_keep_no_prompt(
         await until(lambda: list(runs) == ids[2:])
         assert all(run.prompt.text == "" and run.prompt.agent is None for run in runs.values())
         assert await code(client, type="chat.watch", run_id=ids[0]) == "run_unknown"
+
+
+@sync
+async def test_over_the_gateways_own_socket(gateway: ThreadedGateway) -> None:
+    async with Worker(gateway, "A", hello) as node, Person(gateway) as one, BareClient(gateway) as two:
+        assert await code(one, type="chat.watch", run_id="none", id=3) == "run_unknown"
+        accepted = await begin(one, 7, target_node_id="A")
+        whole = await read(one, accepted["run_id"])
+        assert (accepted["id"], accepted["tier"], text_of(whole)) == (7, "manual", "A answers hi")
+        for other in (one, two):
+            await other.send(type="chat.watch", id="w", run_id=accepted["run_id"], seq=2)
+            assert await read(other, accepted["run_id"], 2) == whole[2:]
+        node.work = hang
+        later = (await begin(one, session_id=accepted["session_id"]))["run_id"]
+        busy = await code(one, type="chat.send", message="hi", session_id=accepted["session_id"])
+        assert busy == "conversation_busy"
+        await one.send(type="chat.unwatch", run_id=later)
+        await one.send(type="chat.abort", run_id=later)
+        # Nothing of a turn that is watched no more comes before what is asked next is answered.
+        assert await code(one, type="chat.watch", run_id="none", id="last") == "run_unknown"
+        await one.send(type="chat.watch", id="w", run_id=later)
+        assert (await read(one, later))[-1]["outcome"]["type"] == "cancelled"
+
+
+@sync
+async def test_another_node_takes_what_the_chosen_one_left(
+    make_gateway: Callable[..., ThreadedGateway], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = make_gateway()
+    hub, here = gateway.service.gateway, asyncio.get_running_loop()
+    choose = hub.chooser.choose
+    leaving: list[Worker] = []
+
+    async def choose_and_go(*arguments: Any, **named: Any) -> Any:
+        decision = await choose(*arguments, **named)
+        if leaving and decision.choice is not None and decision.choice.node_id == leaving[-1].node_id:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(leaving[-1].ws.close(), here))
+            await until(lambda: hub.registry.by_id(leaving[-1].node_id) is None)
+            leaving.pop()
+        return decision
+
+    monkeypatch.setattr(hub.chooser, "choose", choose_and_go)
+    async with Worker(gateway, "A", hello), Worker(gateway, "B", hello) as b, BareClient(gateway) as client:
+        leaving.append(b)
+        accepted = await begin(client)
+        assert not leaving
+        assert (accepted["node_name"], accepted["routing"]["choice"]["node_id"]) == ("A", accepted["node_id"])
+        assert text_of(await read(client, accepted["run_id"])) == "A answers hi"
+        # One that was asked for by its name is not replaced.
+        async with Worker(gateway, "C", hello) as c:
+            leaving.append(c)
+            assert await code(client, type="chat.send", message="hi", target_node_id="C") == "node_not_found"
+        async with (
+            Worker(gateway, "D", hello) as d,
+            Worker(gateway, "E", hello) as e,
+            Worker(gateway, "F", hello) as f,
+        ):
+            leaving.extend([d, e, f])
+            assert await code(client, type="chat.send", message="hi") == "no_executor"
+            assert not leaving
+        assert (await begin(client))["node_name"] == "A"
+
+
+@sync
+async def test_a_socket_watches_so_many_and_no_more(make_gateway: Callable[..., ThreadedGateway]) -> None:
+    gateway = make_gateway(limits={"watchers": 2})
+    async with Worker(gateway, "A", hang), BareClient(gateway) as one, BareClient(gateway) as two:
+        first, _second = [(await begin(one))["run_id"] for _ in range(2)]
+        other = (await begin(two))["run_id"]
+        assert await code(one, type="chat.send", message="hi") == "too_many_turns"
+        assert await code(one, type="chat.watch", run_id=other) == "too_many_turns"
+        assert len(gateway.service.gateway.runs._running) == 3
+        await one.send(type="chat.watch", id="w", run_id=first)  # again is no other one
+        assert (await one.recv("chat.event"))["seq"] == 0
+        await one.send(type="chat.unwatch", run_id=first)
+        await one.send(type="chat.watch", id="w", run_id=other)
+        await two.send(type="chat.abort", run_id=other)
+        await read(one, other)
+        await begin(one)  # one that is over takes no room
+
+
+@sync
+async def test_a_token_that_is_revoked_watches_nothing_more(gateway: ThreadedGateway) -> None:
+    go = asyncio.Event()
+
+    async def wait(node: Worker, run: dict[str, Any]) -> str:
+        await go.wait()
+        return "said"
+
+    async with Worker(gateway, "A", wait), Worker(gateway, "W") as paused, gateway.http() as http:
+        made = (await http.post("/nodes/host-token", json={"name": "script"})).json()
+        async with BareClient(gateway) as ada, Person(gateway, made["token"]) as script:
+            adas = (await begin(ada))["run_id"]
+            scripts = (await begin(script))["run_id"]
+            await script.send(type="chat.watch", id="w", run_id=adas)
+            await ada.send(type="chat.watch", id="w", run_id=scripts)
+            await paused.send({"type": "chat.watch", "id": "p", "run_id": adas})
+            await until(lambda: any(each["type"] == "chat.event" for each in paused.frames))
+            await http.post(f"/nodes/devices/{made['device_id']}/revoke")
+            assert (await script.closed())[0] == 4003
+            assert (await read(ada, scripts))[-1]["code"] == "revoked"
+            await http.post(f"/nodes/devices/{paused.node_id}/status", json={"status": "paused"})
+            go.set()
+            assert text_of(await read(ada, adas, 1)) == "said"
+            await until(lambda: any(each.get("id") == "p" for each in paused.frames))
+        (error,) = [each for each in paused.frames if each["type"] == "error"]
+        assert (error["id"], error["code"]) == ("p", "unauthorized")
+        assert sum(each["type"] == "chat.event" for each in paused.frames) == 1

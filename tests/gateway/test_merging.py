@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.running import sync
+from support.running import sync, until
 
 from suzent_jupyter.gateway.answering.merging import merged
 from suzent_jupyter.protocol.events import read_event
@@ -109,6 +109,79 @@ async def test_closing_closes_the_agent_though_it_is_in_the_middle_of_something(
     waiting.cancel()
     await asyncio.wait([waiting])
     assert ended.is_set()
+
+
+@sync
+async def test_a_window_begins_when_a_reader_is_done_with_a_piece() -> None:
+    window, loop = 0.05, asyncio.get_running_loop()
+    more = asyncio.Event()
+
+    async def agent() -> AsyncIterator[Any]:
+        yield read_event(said("a"))
+        yield read_event(said("b"))
+        await more.wait()
+        yield read_event(said("c"))
+        await asyncio.Event().wait()
+
+    events = merged(agent(), window)
+    assert shown(await anext(events))[1] == "a"
+    await asyncio.sleep(2 * window)  # a reader that takes its time
+    done = loop.time()
+    assert shown(await anext(events))[1] == "b"
+    assert loop.time() - done >= window - 1e-6
+    more.set()
+    done = loop.time()
+    assert shown(await anext(events))[1] == "c"
+    assert loop.time() - done >= window - 1e-6
+    await events.aclose()
+
+
+@sync
+async def test_one_task_reads_an_agent_so_that_what_it_opens_it_can_close() -> None:
+    tasks = set()
+
+    async def agent() -> AsyncIterator[Any]:
+        async with asyncio.timeout(0.05):
+            for _ in range(3):
+                tasks.add(asyncio.current_task())
+                yield read_event({"type": "CUSTOM", "name": "x", "value": 1})
+            await asyncio.Event().wait()
+
+    got = []
+    with pytest.raises(TimeoutError):
+        async for event in merged(agent(), 60):
+            got.append(event)
+    assert (len(got), len(tasks)) == (3, 1)
+
+
+@sync
+async def test_an_agent_is_not_far_ahead_of_its_reader_and_holds_up_nobody() -> None:
+    said_so_far, turns = 0, 0
+
+    async def agent() -> AsyncIterator[Any]:
+        nonlocal said_so_far
+        for number in range(20_000):
+            said_so_far += 1
+            yield read_event({"type": "CUSTOM", "name": "x", "value": number})
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    busy = asyncio.create_task(others())
+    events = merged(agent(), 60)
+    await anext(events)
+    await until(lambda: said_so_far > 1)
+    for _ in range(1000):
+        await asyncio.sleep(0)
+    assert said_so_far < 200
+    turns = 0
+    rest = [event.value async for event in events]  # type: ignore[attr-defined]
+    busy.cancel()
+    assert rest == list(range(1, 20_000))
+    assert turns > 100
 
 
 pieces = st.one_of(

@@ -9,7 +9,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from .gateways import ThreadedGateway
+from .gateways import Addresses
 from .keyed import Key, KeyedNode, multinode_url
 
 Work = Callable[["Worker", dict[str, Any]], Awaitable[str]]
@@ -18,7 +18,7 @@ Work = Callable[["Worker", dict[str, Any]], Awaitable[str]]
 class Worker(KeyedNode):
     """A node that works in the background: echoes commands, answers prompts with ``work``, and may call others."""
 
-    def __init__(self, gateway: ThreadedGateway, name: str, work: Work | None = None, **options: Any) -> None:
+    def __init__(self, gateway: Addresses, name: str, work: Work | None = None, **options: Any) -> None:
         super().__init__(multinode_url(gateway), name, options.pop("key", None) or Key(), **options)
         if work is not None:
             self.node["agent"] = True

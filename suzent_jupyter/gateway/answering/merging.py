@@ -6,8 +6,11 @@ A model says a word at a time. A frame for each would cost more than the words, 
 from __future__ import annotations
 
 import asyncio
+import math
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.agents import Agent, Turn
@@ -23,6 +26,8 @@ _PIECES = {
     "THINKING_TEXT_MESSAGE_CONTENT": "",
 }
 _MOST_CHARS = 64 * 1024  # of one piece, so that its event stays below 1 MiB however it is escaped
+_MOST_WAITING = 64  # pieces and other events that nobody has taken; the agent waits then
+_EVENTS_EACH_TURN = 64  # of the loop: an agent that never waits must not hold up all else
 
 
 class Merged:
@@ -60,69 +65,124 @@ async def merged(source: AsyncIterator[BaseEvent], window: float) -> AsyncGenera
     Parameters
     ----------
     source : async iterator of events
-        Closed together with this one.
+        Read by one task, from its beginning to its end, and closed together with this one.
     window : float
-        Seconds between two pieces, unless something else comes between them.
+        Seconds between two pieces, unless something else comes between them: from when whoever reads this is done with
+        one to the next.
     """
     loop = asyncio.get_running_loop()
-    held: Any = None  # a piece that waits for its window, with the parts to be added to it
-    parts: list[str] = []
-    size = 0
-    due = 0.0  # loop time before which no further piece goes out
-    reading: asyncio.Task[Any] | None = None
-
-    def take() -> Any:
-        nonlocal held, size
-        piece = held.model_copy(update={"delta": "".join(parts)}) if len(parts) > 1 else held
-        held, size = None, 0
-        parts.clear()
-        return piece
-
+    waiting = _Waiting()
+    reading = asyncio.ensure_future(waiting.fill(source))
+    reading.add_done_callback(lambda _: waiting.wake())
     try:
-        while True:
-            if reading is None:
-                reading = asyncio.ensure_future(anext(source, None))
-                await asyncio.sleep(0)  # what is there already needs no timer
-            if not reading.done():
-                await asyncio.wait([reading], timeout=None if held is None else max(0.0, due - loop.time()))
-            if not reading.done():
-                due = loop.time() + window
-                yield take()
-                continue
-            done, reading = reading, None
-            try:
-                event = done.result()
-            except BaseException:
-                if held is not None:
-                    yield take()
-                raise
-            if event is None:
-                break
-            if event.type not in _PIECES:
-                if held is not None:
-                    yield take()
-                due = 0.0
-                yield event
-                continue
-            if held is not None and (not _same(held, event) or size + len(event.delta) > _MOST_CHARS):
-                due = loop.time() + window
-                yield take()
-            if held is None:
-                held = event
-            parts.append(event.delta)
-            size += len(event.delta)
-            if loop.time() >= due:
-                due = loop.time() + window
-                yield take()
-        if held is not None:
-            yield take()
+        while (entry := await waiting.next(reading)) is not None:
+            if entry.is_piece:
+                waiting.due = math.inf
+                yield entry.whole()
+                waiting.due = loop.time() + window
+            else:
+                waiting.due = 0.0
+                yield entry.event
+        reading.result()
     finally:
-        if reading is not None:
+        if not reading.done():
             reading.cancel()
             await asyncio.wait([reading])
+        if not reading.cancelled():
+            reading.exception()
         close = getattr(source, "aclose", None)
         if close is not None:
             await close()
+
+
+@dataclass(slots=True)
+class _Entry:
+    """An event that waits, with the parts that came for it since."""
+
+    event: Any
+    is_piece: bool
+    is_open: bool = False
+    parts: list[str] = field(default_factory=list)
+    size: int = 0
+
+    def takes(self, event: Any) -> bool:
+        return self.is_open and _same(self.event, event) and self.size + len(event.delta) <= _MOST_CHARS
+
+    def add(self, delta: str) -> None:
+        self.parts.append(delta)
+        self.size += len(delta)
+
+    def whole(self) -> Any:
+        return self.event.model_copy(update={"delta": "".join(self.parts)}) if len(self.parts) > 1 else self.event
+
+
+class _Waiting:
+    """What came and may not go yet, or was not taken. A word that joins others wakes nobody."""
+
+    def __init__(self) -> None:
+        #: Loop time before which no further piece goes, unless something else is behind it.
+        self.due = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._entries: deque[_Entry] = deque()
+        self._news: asyncio.Future[None] | None = None
+        self._room = asyncio.Event()
+
+    async def fill(self, source: AsyncIterator[BaseEvent]) -> None:
+        """Take all that comes."""
+        count = 0
+        async for event in source:
+            self._take(event)
+            count += 1
+            if len(self._entries) >= _MOST_WAITING:
+                self._room.clear()
+                await self._room.wait()
+            elif count % _EVENTS_EACH_TURN == 0:
+                await asyncio.sleep(0)
+
+    def _take(self, event: Any) -> None:
+        last = self._entries[-1] if self._entries else None
+        if event.type not in _PIECES:
+            entry = _Entry(event, is_piece=False)
+        elif last is not None and last.takes(event):
+            last.add(event.delta)
+            return
+        else:
+            goes_at_once = not last.is_piece if last is not None else self._loop.time() >= self.due
+            entry = _Entry(event, is_piece=True, is_open=not goes_at_once)
+            entry.add(event.delta)
+        self._entries.append(entry)
+        self.wake()
+
+    async def next(self, reading: asyncio.Future[None]) -> _Entry | None:
+        """Wait until something may go, and take it; None once ``reading`` is done and all is taken."""
+        while True:
+            if not self._entries:
+                if reading.done():
+                    return None
+                await self._wait()
+            elif self._may_go() or reading.done():
+                self._room.set()
+                return self._entries.popleft()
+            else:
+                await self._wait()
+
+    def _may_go(self) -> bool:
+        return not self._entries[0].is_piece or len(self._entries) > 1 or self._loop.time() >= self.due
+
+    async def _wait(self) -> None:
+        self._news = self._loop.create_future()
+        timer = self._loop.call_at(self.due, self.wake) if self._entries else None
+        try:
+            await self._news
+        finally:
+            self._news = None
+            if timer is not None:
+                timer.cancel()
+
+    def wake(self) -> None:
+        """Have whoever waits look again."""
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
 
 
 def _same(one: Any, other: Any) -> bool:
