@@ -122,7 +122,7 @@ ERRORS: dict[str, ErrorSpec] = {
         503, True, "Start an app node that has an agent: `jupyter suzent node host --protocol multinode --agent FILE`."
     ),
     "not_executable": ErrorSpec(409, False, "Choose a node that has an agent: `%suzent route QUERY` shows which do."),
-    "not_owner": ErrorSpec(403, False, "Ask its owner; `%suzent list` shows whose is what."),
+    "not_owner": ErrorSpec(403, False, "Ask its owner."),
     "no_org": ErrorSpec(409, False, "Set `SuzentApp.org`, so that there is somebody to share with."),
     "permission_needed": ErrorSpec(403, False, "A person at that device must allow it; nobody can be asked here."),
     "dispatch_too_deep": ErrorSpec(409, False, "Let this agent finish the work itself."),

@@ -69,12 +69,14 @@ async def what_is_under_way_ends(house: House, clients: dict[str, Line], webs: d
         await clients[user].event(runs[user], "RUN_STARTED")
     await until(lambda: len(shared.runs) == 2)
     shared.silent = True
+    late = await invoke(house.http["bob"], "shared", timeout=0.05)
+    assert error_of(late) == (504, "deadline")
     for user in ("ada", "bob"):
         await clients[user].send(type="invoke", id="call", node="shared", command="echo", params={})
         await webs[user].send(type="node.invoke.request", id="call", node_id="shared", command="echo", params={})
     bobs_own = house.nodes["bob-private"].start(node_id="shared", command="echo", params={})[1]
     agents = house.nodes["bob-private"].start(node_id="shared", agent="hold it")[1]
-    await until(lambda: len([f for f in shared.frames if f["type"] == "node.invoke.request"]) == 5)
+    await until(lambda: len([f for f in shared.frames if f["type"] == "node.invoke.request"]) == 6)
     await until(lambda: len(shared.runs) == 3)
     await house.share("ada", "shared", "account")
     lost = [
@@ -91,14 +93,17 @@ async def what_is_under_way_ends(house: House, clients: dict[str, Line], webs: d
     # The node is told to stop both, and goes on with what its owner asked.
     of_bob = [run["run_id"] for run in shared.runs if run["run_id"] != runs["ada"]]
     await until(lambda: sorted(shared.aborted) == sorted(of_bob))
-    await until(lambda: len([f for f in shared.frames if f["type"] == "node.invoke.cancel"]) == 3)
+    await until(lambda: len([f for f in shared.frames if f["type"] == "node.invoke.cancel"]) == 4)
     calls = [f["id"] for f in shared.frames if f["type"] == "node.invoke.request"]
     cancelled = {f["id"] for f in shared.frames if f["type"] == "node.invoke.cancel"}
     for call in calls:
-        if call not in cancelled:
-            await shared.send({"type": "node.invoke.result", "id": call, "ok": True, "result": "late"})
+        result = "nobody's any more" if call in cancelled else "late"
+        await shared.send({"type": "node.invoke.result", "id": call, "ok": True, "result": result})
     assert (await clients["ada"].next(id="call"))["result"] == "late"
     assert (await webs["ada"].next(id="call"))["result"] == "late"
+    trail = await house.http["bob"].get("/audit")
+    assert trail.json()["count"] > 3
+    assert "nobody's any more" not in trail.text  # came too late to be bob's
     house.go.set()
     await webs["ada"].event(runs["ada"], "RUN_FINISHED")
     shared.silent = False
@@ -144,7 +149,7 @@ async def its_owner_sets_it_while_it_is_away(house: House) -> None:
         assert error_of(answer) == (404, "node_not_found")
     assert error_of(await ada.post("/nodes/shared/scope", json=body)) == (404, "node_not_found")
     done = await ada.post(f"/nodes/{node_id}/scope", json=body)
-    assert done.json() == {"node_id": node_id, "scope": "enterprise", "org": "red"}
+    assert done.json() == {"success": True, "node_id": node_id, "scope": "enterprise", "org": "red"}
     # What it says of itself when it is back is a wish.
     again = await house.add("shared", "ada", "gateway", key=shared.key, scope="account")
     assert again.hello["scope"] == "enterprise"

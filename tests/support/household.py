@@ -189,6 +189,7 @@ class House:
             node: Any = device
         else:
             approver: Any = Approver(self, owner)
+            options.setdefault("features", ["cancel"])
             node = await self.stack.enter_async_context(Worker(approver, name, self._work, **options))
         if scope == "enterprise":
             await self.share(owner, node.node_id, scope)
