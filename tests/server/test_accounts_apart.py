@@ -192,6 +192,7 @@ def test_nobody_hears_of_what_others_do(start_jupyter: StartJupyter, tmp_path: P
             await line.heard()
         bobs = await bob_at_work(house)
         await nobody_else_reaches_a_run(house, bobs)
+        await conversations_of_one_name_are_two(house)
         await twins_are_counted_among_what_one_sees(house)
         await keys_do_not_meet(house)
         await invitations_and_grants(house)
@@ -273,6 +274,29 @@ async def nobody_else_reaches_a_run(house: House, bobs: dict[str, Any]) -> None:
     (kept,) = (await bob.get("/conversations")).json()["conversations"]
     assert kept["conversation_id"] == bobs["session_id"]
     assert run_id not in (await ada.get("/audit")).text
+
+
+async def conversations_of_one_name_are_two(house: House) -> None:
+    """An agent that knows a conversation by its name must not take bob's for ada's."""
+    shared, names = house.nodes["ada-shared"], {}
+    for user in ("ada", "bob", "ada", "bob"):
+        line = await house.web(user)
+        sent = {"id": "1", "session_id": "notes", "message": f"{user}'s secret", "target_node_id": "ada-shared"}
+        accepted = await line.ask(type="chat.send", **sent)
+        assert accepted["session_id"] == "notes"
+        await line.event(accepted["run_id"], "RUN_FINISHED")
+        run = shared.runs[-1]
+        assert names.setdefault(user, run["session_id"]) == run["session_id"]
+        history = str(run["turn"])
+        assert "secret" not in history or f"{user}'s secret" in history
+        for other in {"ada", "bob"} - {user}:
+            assert f"{other}'s secret" not in history
+    assert names["ada"] == "notes"
+    assert names["bob"] != "notes"
+    for user in ("ada", "bob"):
+        kept = (await house.http[user].get("/conversations/notes")).json()["messages"]
+        assert len(kept) == 4
+        assert {f"{user}'s secret", f"ada-shared heard: {user}'s secret"} == {each["content"] for each in kept}
 
 
 async def twins_are_counted_among_what_one_sees(house: House) -> None:
