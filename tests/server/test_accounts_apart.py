@@ -398,3 +398,34 @@ def test_a_socket_keeps_the_organisation_it_was_opened_with(start_jupyter: Start
         assert (await house.http["eve"].get("/nodes/dans")).status_code == 200
 
     keep(start(start_jupyter, tmp_path), work, nodes)
+
+
+def test_users_of_a_second_server_are_themselves_at_the_first_ones_gateway(
+    start_jupyter: StartJupyter, tmp_path: Path
+) -> None:
+    nodes = {"ada-private": ("ada", "node", "account"), "ada-shared": ("ada", "gateway", "enterprise")}
+    first = start(start_jupyter, tmp_path)
+    second = start(start_jupyter, tmp_path)
+
+    async def work(house: House) -> None:
+        house.server = second  # from here on
+        for user, seen in (
+            ("ada", {"ada-private", "ada-shared"}),
+            ("bob", {"ada-shared"}),
+            ("eve", set()),
+            ("dan", set()),
+        ):
+            http = await house.log_in(user)
+            listed = (await http.get("/nodes")).json()["nodes"]
+            assert {node["display_name"] for node in listed} == seen, user
+            config = await http.get("/nodes/config")
+            assert config.status_code == (200 if user == "ada" else 403), user
+            web, client = await house.web(user), await house.client(user)
+            assert (web.hello["account"], web.hello["org"]) == (user, USERS[user][1])
+            assert client.hello["account"] == user
+            told = await web.ask(type="node.list", id="1")
+            assert {node["display_name"] for node in told["nodes"]} == seen, user
+            assert (await invoke(http, "ada-private")).status_code == (200 if user == "ada" else 404)
+
+    keep(first, work, nodes)
+    assert second.stop() == 0

@@ -143,6 +143,7 @@ class House:
     go: asyncio.Event = field(default_factory=asyncio.Event)
 
     def socket(self, path: str) -> str:
+        """Return the URL of a socket on the server where everybody is logged in."""
         return self.server.mount.replace("http", "ws", 1) + path
 
     async def client(self, user: str, groups: str | None = None) -> Line:
