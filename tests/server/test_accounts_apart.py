@@ -190,13 +190,18 @@ def test_nobody_hears_of_what_others_do(start_jupyter: StartJupyter, tmp_path: P
             await snapshot(quiet["eve"], topic)
         for line in quiet.values():
             await line.heard()
+        before = await house.http["dan"].post("/route", json={"query": "echo for dan"})
         bobs = await bob_at_work(house)
         await nobody_else_reaches_a_run(house, bobs)
         await conversations_of_one_name_are_two(house)
         await twins_are_counted_among_what_one_sees(house)
         await keys_do_not_meet(house)
         await invitations_and_grants(house)
-        # Of all this not a word.
+        # Of all this not a word, and no score is another for it.
+        after = await house.http["dan"].post("/route", json={"query": "echo for dan"})
+        assert after.json()["choice"] == before.json()["choice"]
+        assert after.json()["candidates"] == before.json()["candidates"]
+        assert after.json()["candidates"][0]["bm25"] > 0
         for user, line in quiet.items():
             changes = [frame["item"] for frame in await line.heard() if frame["type"] == "change"]
             assert [each for each in changes if each.get("action") != "node.connect"] == [], user
@@ -343,6 +348,20 @@ async def invitations_and_grants(house: House) -> None:
     for action, body in (("revoke", None), ("status", {"status": "paused"})):
         url = f"/nodes/devices/{house.ids['ada-shared']}/{action}"
         assert error_of(await house.http["bob"].post(url, json=body)) == (404, "device_unknown")
+    # What it declares later waits for its owner alone.
+    shared = house.nodes["ada-shared"]
+    await shared.send({"type": "node.update", "node": {"capabilities": [{"name": "echo"}, {"name": "new.thing"}]}})
+    ada = house.http["ada"]
+    while not (waiting := (await ada.get("/nodes/pending")).json()["pending"]):
+        await asyncio.sleep(0.01)
+    assert waiting[0]["kind"] == "capabilities"
+    for user in ("bob", "eve", "dan"):
+        assert (await house.http[user].get("/nodes/pending")).json()["count"] == 0
+        answer = await house.http[user].post(f"/nodes/pending/{waiting[0]['pairing_code']}/approve")
+        assert error_of(answer) == (404, "code_unknown")
+    assert error_of(await invoke(house.http["bob"], "ada-shared", "new.thing"))[1] == "pending_reapproval"
+    assert (await ada.post(f"/nodes/pending/{waiting[0]['pairing_code']}/approve")).status_code == 200
+    assert (await invoke(house.http["bob"], "ada-shared", "new.thing")).status_code == 200
     # A device that comes by bob's link waits for bob alone.
     invitation = (await house.http["bob"].post("/nodes/invite", json={"name": "Phone"})).json()
     async with BareDevice(house.socket("/ws/node"), "Phone", ticket=invitation["ticket"]) as phone:
@@ -392,6 +411,16 @@ def test_a_socket_keeps_the_organisation_it_was_opened_with(start_jupyter: Start
         # Sharing takes the organisation of the owner as it is then.
         await house.share("dan", "dans", "enterprise")
         assert (await house.http["bob"].get("/nodes/dans")).status_code == 200
+        # So does the node itself, when it connects again.
+        node = house.nodes["dans"]
+        assert node.hello["org"] == ""
+        assert await node.code_of("shared", command="echo", params={}) == "node_not_found"
+        await node.ws.close()
+        while (await dan.get("/nodes/dans")).status_code == 200:
+            await asyncio.sleep(0.01)
+        node = await house.add("dans", "dan", "gateway", key=node.key)
+        assert node.hello["org"] == "red"
+        assert await node.code_of("shared", command="echo", params={}) == "ok"
         dan.headers.update(proxied("dan", "blue"))
         await house.share("dan", "dans", "enterprise")
         assert (await house.http["bob"].get("/nodes/dans")).status_code == 404
