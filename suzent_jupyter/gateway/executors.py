@@ -40,8 +40,7 @@ def agent_of(gateway: Gateway, principal: Principal, session: NodeSession) -> Ag
         raise SuzentError("paused", f"{name} is paused.")
     if not executes(session):
         raise SuzentError("not_executable", f"{name} has no agent that was approved.")
-    agent: Agent = AppAgent(gateway, session) if session.runs_chats else DeviceAgent(gateway, principal, session)
-    return Merged(agent, gateway.limits.delta_throttle)
+    return Merged(_agent_on(gateway, principal, session), gateway.limits.delta_throttle)
 
 
 def newest_agent(gateway: Gateway, principal: Principal) -> Agent | None:
@@ -53,5 +52,11 @@ def newest_agent(gateway: Gateway, principal: Principal) -> Agent | None:
         return None
     for session in reversed(list(gateway.registry)):
         if session.device.account == principal.account and executes(session):
-            return AppAgent(gateway, session) if session.runs_chats else DeviceAgent(gateway, principal, session)
+            return _agent_on(gateway, principal, session)
     return None
+
+
+def _agent_on(gateway: Gateway, principal: Principal, session: NodeSession) -> Agent:
+    if session.runs_chats:
+        return AppAgent(gateway, principal.account, session)
+    return DeviceAgent(gateway, principal, session)

@@ -176,6 +176,10 @@ class NodeSession:
         if self.features is not None and "cancel" in self.features:
             self.send_frame(self.dialect.cancel(call.request_id, reason))
 
+    def forget_late(self, keeps: Callable[[Call], bool]) -> None:
+        """Forget the calls that were given up but for those that ``keeps``: their late results are nobody's."""
+        self.late = OrderedDict((key, call) for key, call in self.late.items() if keeps(call))
+
     def open_calls(self) -> list[Call]:
         """Return the calls that are under way or waiting."""
         return [*self.calls.values(), *self._waiting]

@@ -103,6 +103,8 @@ class Sharing:
             if not Registry.sees(call.principal, device):
                 session.give_up(call, "cancelled")
                 self._gateway.dispatcher.fail(call, error)
+        # What the node answers all the same is not theirs to read, in the audit trail either.
+        session.forget_late(lambda call: Registry.sees(call.principal, device))
         publish = self._gateway.changes.publish
         publish("nodes", "removed", lambda: session.info().model_dump() | {"scope": was.sharing}, loses)
         publish("nodes", "added", lambda: session.info().model_dump(), gains)

@@ -79,7 +79,7 @@ async def jupyter_principal(handler: Any, service: GatewayService, route: Route)
     if kind == "nobody":
         return NOBODY
     if token is None:
-        account, org = service.accounts.of(handler.current_user, handler.identity_provider)
+        account, org = service.accounts.of(handler.current_user, handler.identity_provider, handler)
         return Principal(Authority.FULL, account, org, "", "user")
     principal = await held_principal_of_token(service, handler.request, token)
     handler.current_user = handler._jupyter_current_user = User(username=principal.actor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -26,14 +27,20 @@ _IN_THE_FRAME = frozenset(["run_id", "conversation_id", "message", "attachments"
 class AppAgent:
     """The agent of one connected app node.
 
+    Parameters
+    ----------
+    account : str
+        Whose prompts it is for.
+
     Attributes
     ----------
     name : str
         The node's own name.
     """
 
-    def __init__(self, gateway: Gateway, session: NodeSession) -> None:
+    def __init__(self, gateway: Gateway, account: str, session: NodeSession) -> None:
         self._gateway = gateway
+        self._account = account
         self._session = session
         self.name = session.display_name
 
@@ -77,7 +84,7 @@ class AppAgent:
             {
                 "type": "chat.run",
                 "run_id": turn.run_id,
-                "session_id": turn.conversation_id,
+                "session_id": self._conversation(turn.conversation_id),
                 "message": turn.message,
                 "attachments": body["attachments"],
                 "caller": body["caller"],
@@ -85,6 +92,12 @@ class AppAgent:
                 "turn": more,
             }
         )
+
+    def _conversation(self, conversation_id: str) -> str:
+        """Return a conversation's name at the node: others' can't be called like its owner's, or each other's."""
+        if self._account == self._session.device.account:
+            return conversation_id
+        return hashlib.sha256(f"{self._account}\n{conversation_id}".encode()).hexdigest()[:32]
 
 
 class _Execution:

@@ -67,10 +67,19 @@ async def begin(gateway: Gateway, principal: Principal, chat: Chat, is_gone: Cal
         files, chat.files = chat.files, []
         staging = await inline_files.stage(gateway.data_dir, files, gateway.limits)
         prompt.attachments, prompt.clear = staging.attachments, staging.clear
-    if is_gone():
+    error = SuzentError("cancelled", "Whoever asked is gone.") if is_gone() else _lost(gateway, principal, prompt)
+    if error is not None:
         await prompt.clear()
-        raise SuzentError("cancelled", "Whoever asked is gone.")
+        raise error
     return await gateway.runs.start(principal, chat.conversation_id, prompt)
+
+
+def _lost(gateway: Gateway, principal: Principal, prompt: Prompt) -> SuzentError | None:
+    """Return why a node that was chosen may not be asked any more: what was attached took its time."""
+    session = gateway.registry.by_id(prompt.node_id)
+    if session is None or gateway.registry.may_see(principal, session):
+        return None  # one that is gone the run itself finds out about
+    return SuzentError("node_disconnected", f"{session.display_name} is no longer shared.")
 
 
 def _asker(gateway: Gateway, principal: Principal) -> Asker:

@@ -212,7 +212,15 @@ async def test_behind_a_proxy_nobody_is_local(pair: Pair) -> None:
 @sync
 async def test_the_door_opens_to_the_secret_alone(pair: Pair) -> None:
     port, secret = pair.secret()
-    facts = {"peer": "127.0.0.1", "remote": "127.0.0.1", "scheme": "http", "root": "/suzent", "may_write": True}
+    facts = {
+        "peer": "127.0.0.1",
+        "remote": "127.0.0.1",
+        "scheme": "http",
+        "root": "/suzent",
+        "may_write": True,
+        "account": "ada",
+        "org": "",
+    }
     caller = json.dumps({"kind": "user", **facts})
     door = f"http://127.0.0.1:{port}"
     names = ("X-Suzent-Guest", "X-Suzent-Caller")
