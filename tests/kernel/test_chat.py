@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import threading
 from typing import Any
@@ -209,7 +210,8 @@ def test_an_interrupt_aborts_the_run(
     result = played_shell.ip.run_cell("%suzent chat Hi")
     assert isinstance(result.error_in_exec, KeyboardInterrupt)
     out = capsys.readouterr().out
-    assert "Interrupted: the run on Lab PC is stopped." in out and "Traceback" not in out
+    # Whether it knew by then which node was chosen is up to chance.
+    assert re.search(r"Interrupted: the run on (Lab PC|the node) is stopped\.", out) and "Traceback" not in out
     assert sent(played, "chat.abort")[0]["run_id"] == "r-1"
 
 

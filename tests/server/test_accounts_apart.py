@@ -447,7 +447,7 @@ def test_users_of_a_second_server_are_themselves_at_the_first_ones_gateway(
             http = await house.log_in(user)
             listed = (await http.get("/nodes")).json()["nodes"]
             assert {node["display_name"] for node in listed} == seen, user
-            config = await http.get("/nodes/config")
+            config = await http.post("/nodes/config", json={})
             assert config.status_code == (200 if user == "ada" else 403), user
             web, client = await house.web(user), await house.client(user)
             assert (web.hello["account"], web.hello["org"]) == (user, USERS[user][1])

@@ -161,13 +161,11 @@ LISTS: dict[str, Callable[[House, Seats, str], Awaitable[list[str]]]] = {
 }
 #: What is the owner's of the gateway alone.
 OWNERS = [
-    ("GET", "/nodes/config"),
     ("POST", "/nodes/config"),
     ("POST", "/nodes/connect"),
     ("POST", "/nodes/connect/stop"),
     ("GET", "/nodes/connections"),
     ("GET", "/nodes/discover"),
-    ("GET", "/nodes/unauthorized"),
     ("GET", "/nodes/peers"),
     ("GET", "/nodes/peers/x/capabilities"),
     ("POST", "/nodes/peers/x/invoke"),
