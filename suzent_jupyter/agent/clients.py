@@ -52,8 +52,21 @@ class Endpoint:
 
     @classmethod
     def read(cls, model_name: str, limits: Limits) -> Endpoint:
-        """Read ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``."""
-        base_url, login = _without_login(os.environ.get("OPENAI_BASE_URL", "").strip())
+        """Read ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``.
+
+        Raises
+        ------
+        SuzentError
+            ``model_failed`` where the former is no URL.
+        """
+        try:
+            base_url, login = _without_login(os.environ.get("OPENAI_BASE_URL", "").strip())
+        except ValueError:
+            raise SuzentError(
+                "model_failed",
+                "The model can't be asked: OPENAI_BASE_URL is no valid URL.",
+                hint="Correct it, such as http://127.0.0.1:11434/v1, and restart the server.",
+            ) from None
         return cls(
             model_name,
             base_url,

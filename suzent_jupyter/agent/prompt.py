@@ -37,7 +37,7 @@ _LIST_BYTES = 16 * 1024
 
 def may_ask(turn: Turn) -> bool:
     """Tell whether tools that would otherwise ask may be used in a turn."""
-    return turn.may_use_asking_tools or not turn.unattended
+    return not turn.is_remote_session and (turn.may_use_asking_tools or not turn.unattended)
 
 
 def instructions(turn: Turn, workbench: Workbench, now: datetime | None = None) -> str:

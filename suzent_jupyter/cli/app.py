@@ -5,7 +5,21 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import conformance, control, conversations, demo, devices, discover, gateway, host, invite, joins, peers, trigger
+from . import (
+    conformance,
+    control,
+    conversations,
+    demo,
+    devices,
+    discover,
+    gateway,
+    host,
+    invite,
+    joins,
+    peers,
+    route,
+    trigger,
+)
 
 app = typer.Typer(
     name="jupyter suzent",
@@ -41,6 +55,7 @@ for module in (
     control,
     peers,
     trigger,
+    route,
     conversations,
     host,
     demo,

@@ -12,7 +12,7 @@ from .output import say, say_json
 CONVERSATIONS = Listing(
     "/conversations",
     "conversations",
-    "conversation_id title folder status message_count updated_at",
+    "conversation_id title folder target_node_id status message_count updated_at",
     "Nothing was said to this gateway's agent yet.",
 )
 
@@ -32,6 +32,7 @@ def conversations(
 ) -> None:
     """List the conversations with this gateway's agent, or show one."""
     from ..kernel.rest import segment
+    from ..kernel.route import chosen_line
     from ..protocol.text import clean_lines
 
     with connected(url, token) as gateway:
@@ -46,3 +47,6 @@ def conversations(
             failed = message.get("outcome") not in ("", "done", None)
             ended = f" ({clean_lines(message['outcome'])})" if failed else ""
             say(f"{message['role']}{ended}: {clean_lines(message['content'])}")
+            routing = (message.get("detail") or {}).get("routing") or {}
+            if routing.get("choice"):
+                say(f"  -> {chosen_line(routing['choice'])}")

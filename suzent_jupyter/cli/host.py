@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-import importlib.util
 import json
 import os
 import shlex
 import signal
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from .modules import failed, load, load_agent
 
 if TYPE_CHECKING:
     from ..node import Capability, NodeHost
@@ -36,6 +35,14 @@ def register(app: typer.Typer, node: typer.Typer) -> None:
         module: Annotated[
             list[str] | None, typer.Option(help="File or module with @capability functions, or an @agent.")
         ] = None,
+        agent: Annotated[
+            str,
+            typer.Option(help="File or module whose function answers prompts: its @agent, 'answer', or FILE:NAME."),
+        ] = "",
+        protocol: Annotated[
+            Literal["device", "multinode"],
+            typer.Option(help="multinode: this node has a key of its own, takes chats, and may ask other nodes."),
+        ] = "device",
         description: Annotated[str, typer.Option(help="What this node is, for people and for routing.")] = "",
         tag: Annotated[list[str] | None, typer.Option(help="A word to find it by; may be repeated.")] = None,
         identity: Annotated[str, typer.Option(help="Stable id of this installation; made and kept otherwise.")] = "",
@@ -46,6 +53,7 @@ def register(app: typer.Typer, node: typer.Typer) -> None:
     ) -> None:
         """Make this machine a node: join a gateway, wait for approval, and answer calls until Ctrl-C.
 
+        With --protocol multinode and --agent FILE, chats are routed to it and its agent may ask other nodes.
         Ends with 1 when the gateway refuses or revokes it.
         """
         from ..node import NodeHost, TokenVault
@@ -55,11 +63,14 @@ def register(app: typer.Typer, node: typer.Typer) -> None:
         try:
             with reporting():
                 address = url or _running()
+            offered, function = _offered(module or [], capabilities, agent, builtin=builtin)
             host = NodeHost(
                 address,
                 name=name,
                 platform=platform or None,
-                capabilities=_offered(module or [], capabilities, builtin=builtin),
+                capabilities=offered,
+                agent=function,
+                protocol=protocol,
                 description=description or None,
                 tags=tag,
                 node_identity=identity or None,
@@ -67,8 +78,8 @@ def register(app: typer.Typer, node: typer.Typer) -> None:
                 on_status=talker.status,
                 on_call=talker.call,
             )
-        except ValueError as error:
-            raise _failed(str(error)) from None
+        except (ValueError, TypeError) as error:
+            raise failed(str(error)) from None
         try:
             status = asyncio.run(_run(host))
         except KeyboardInterrupt:  # where signals can't be handled on the loop
@@ -102,48 +113,29 @@ def _running() -> str | None:
         return None
 
 
-def _offered(modules: list[str], chosen: str, *, builtin: bool) -> list[Capability]:
+def _offered(
+    modules: list[str], chosen: str, agent: str, *, builtin: bool
+) -> tuple[list[Capability], Callable[..., Any] | None]:
+    """Return what this node offers, and the function that answers prompts where it was not declared as ``@agent``."""
     from ..node.agent import on_device
     from ..node.builtin import available
     from ..node.capability import matching, registry
+    from ..protocol.device import AGENT_COMMAND
     from ..protocol.text import split_list
 
     on_device()
     for module in modules:
-        _load(module)
+        load(module)
+    function = load_agent(agent) if agent else None
     known = {each.name: each for each in asyncio.run(available())} if builtin else {}
     known |= registry
     patterns = split_list(chosen) or ["*"]
     found = {each.name: each for pattern in patterns if known for each in matching(known, pattern)}
-    if not found:
-        raise _failed("This node would offer nothing: give --module with @capability functions or an @agent.")
-    return list(found.values())
-
-
-def _load(module: str) -> None:
-    """Import a file or a dotted name; whatever its code raises is told in one line."""
-    path = Path(module)
-    try:
-        if path.suffix == ".py" or path.exists():
-            name = f"suzent_capabilities_{path.stem}"  # a file named json.py must not become everybody's json
-            spec = importlib.util.spec_from_file_location(name, path)
-            if spec is None or spec.loader is None:
-                raise ImportError(f"{path} is no Python file")
-            made = importlib.util.module_from_spec(spec)
-            sys.modules[name] = made
-            sys.path.insert(0, str(path.resolve().parent))
-            spec.loader.exec_module(made)
-        else:
-            sys.path.insert(0, str(Path.cwd()))
-            importlib.import_module(module)
-    except (Exception, SystemExit) as error:
-        reason = str(error).splitlines()[0] if str(error) else ""
-        raise _failed(f"{module} can't be loaded: {type(error).__name__}: {reason}".rstrip(": ")) from None
-
-
-def _failed(message: str) -> typer.Exit:
-    typer.echo(f"Error: {message}", err=True)
-    return typer.Exit(1)
+    if agent and function is None:
+        found[AGENT_COMMAND] = registry[AGENT_COMMAND]  # asked for by name, whatever else was chosen
+    if not found and function is None:
+        raise failed("This node would offer nothing: give --module with @capability functions, or --agent.")
+    return list(found.values()), function
 
 
 class _Talker:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..protocol.wire import NULL, Raw, ascii_json, encode
+from ..protocol.wire import NULL, Raw, ascii_json
 from .principals import Principal
 
 
@@ -66,11 +66,3 @@ class Call:
     def frame_size(self) -> int:
         """Bytes of the frame, near enough."""
         return len(self.params) + 256
-
-    def frame(self, now: float) -> tuple[bytes, bytes | memoryview, bytes]:
-        """Return the invoke frame in parts, with the seconds that remain at loop time ``now``."""
-        head = b'{"type":"invoke","request_id":"%s","command":%s,"params":' % (
-            self.request_id.encode(),
-            encode(self.command),
-        )
-        return head, self.params, b',"timeout":%.3f}' % max(0.001, self.deadline - now)

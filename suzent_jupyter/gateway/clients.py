@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.client import TOPICS, HelloMessage
 from ..protocol.errors import CLOSE_DEAD, CLOSE_GOING_AWAY, CLOSE_SLOW_READER, SuzentError
 from ..protocol.wire import CallFrame, decode, decode_call, encode_ascii
+from .answering.chats import Chats
 from .answering.kernel_agent import KernelAgents
 from .calls import Outcome
 from .failures import internal
@@ -36,6 +37,7 @@ class ClientLink:
         self._seqs: dict[str, int] = {}
         self._agents = KernelAgents(gateway, principal, self._send)
         self._outbox = Outbox(transport)
+        self._chats = Chats(gateway, principal, self._send, self._write, self._outbox)
         self._closed = False
         transport.allow_bytes(int(gateway.limits.socket_bytes))
         self._liveness = Liveness(transport, gateway.limits, self._dead)
@@ -91,6 +93,7 @@ class ClientLink:
         for future in list(self._calls.values()):
             future.cancel()
         self._agents.close()
+        self._chats.close()
         self._gateway.client_closed(self)
 
     def close(self, code: int = CLOSE_GOING_AWAY, reason: str = "the gateway is stopping") -> None:
@@ -106,6 +109,8 @@ class ClientLink:
         match frame.get("type"):
             case "agent.register" | "agent.unregister" | "agent.event":
                 self._agents.receive(frame, size)
+            case "chat.send" | "chat.watch" | "chat.unwatch" | "chat.abort":
+                self._chats.receive(frame)
             case "cancel":
                 future = self._calls.get(frame["id"]) if _is_id(frame.get("id")) else None
                 if future is not None:

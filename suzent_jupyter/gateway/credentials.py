@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -31,6 +32,7 @@ _FOLLOWED = (
     "status",
     "approved",
     "sharing",
+    "org",
     "node_identity",
     "callback_url",
     "covers",
@@ -278,6 +280,7 @@ class Credentials:
             self.tell("changed", old)
         if all(getattr(new, name) == getattr(old, name) for name in _FOLLOWED):
             return
+        was = replace(old)
         newly_paused = new.status == "paused" != old.status
         for name in _FOLLOWED:
             setattr(old, name, getattr(new, name))
@@ -285,13 +288,17 @@ class Credentials:
         if newly_paused:
             self._depart(old, "paused")
         self._gateway.close_clients(old)
-        self._gateway.tell_node_of(old)
+        self._gateway.sharing.changed(old, was)
 
 
 def _mint(device: Device) -> str:
+    """Give a device its token; one with a key needs none and gets ``""``."""
+    device.approved_at = device.last_seen = now_text()
+    if device.public_key:
+        device.token_hint = f"key {device.public_key[:10]}…"
+        return ""
     token = mint_token()
     device.digest, device.token_hint = token_digest(token), token_hint(token)
-    device.approved_at = device.last_seen = now_text()
     return token
 
 

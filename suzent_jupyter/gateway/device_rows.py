@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ..protocol.errors import SuzentError
 from .devices import Device
 
 if TYPE_CHECKING:
@@ -21,14 +22,27 @@ def load_devices(connection: sa.Connection) -> list[Device]:
 
 
 def same_installation(connection: sa.Connection, device: Device) -> list[Device]:
-    """Return the node that claimed this identity within the account, if there is one."""
+    """Return the node that has this key, or claimed this identity within the account, if there is one.
+
+    Raises
+    ------
+    SuzentError
+        ``code_used`` when another account has approved the key.
+    """
     import sqlalchemy as sa
 
     from . import schema
 
+    table = schema.devices
+    if device.public_key:
+        # A key is one device, whatever else is claimed with it.
+        same_key = sa.select(table).where(table.c.digest == device.digest)
+        found = [Device(**row) for row in connection.execute(same_key).mappings()]
+        if any(other.account != device.account for other in found):
+            raise SuzentError("code_used", "Another account has approved this device's key already.")
+        return found
     if not device.node_identity or device.scope != "node":
         return []
-    table = schema.devices
     query = sa.select(table).where(
         table.c.scope == "node", table.c.node_identity == device.node_identity, table.c.account == device.account
     )

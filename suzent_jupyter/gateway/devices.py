@@ -11,7 +11,7 @@ from ..protocol.errors import SuzentError
 from ..protocol.rest import ApprovedDeviceInfo, Covers
 from .clock import now_text
 from .principals import Authority, Grant, Principal
-from .tokens import token_digest
+from .tokens import key_digest, token_digest
 
 #: How a token stopped speaking for anyone.
 Departure = Literal["revoked", "paused"]
@@ -27,7 +27,7 @@ class Device:
     device_id : str
         For a node also its ``node_id``, for life.
     digest : bytes
-        SHA-256 of the token.
+        SHA-256 of the token, or of the public key (:func:`.tokens.key_digest`).
     scope : str
         ``node``, ``agent`` or ``full``: the token's authority.
     status : str
@@ -44,6 +44,8 @@ class Device:
         Of a control grant: whether turns may use tools that would otherwise ask.
     expires_at : str
         When the token ends by itself; UTC, ISO 8601, ``""`` for never.
+    public_key : str
+        Of a node that proves who it is with a key instead of a token: that key's thumbprint, else ``""``.
     """
 
     device_id: str
@@ -67,6 +69,7 @@ class Device:
     commands: list[str] = field(default_factory=list)
     unattended_tools: bool = False
     expires_at: str = ""
+    public_key: str = ""
 
     @property
     def grant(self) -> Grant | None:
@@ -163,6 +166,10 @@ class Devices:
         digest = token_digest(token)
         device = self._by_digest.get(digest)
         return device if device is not None and hmac.compare_digest(device.digest, digest) else None
+
+    def by_key(self, public: bytes) -> Device | None:
+        """Return the device that proves who it is with this public key, paused ones too."""
+        return self._by_digest.get(key_digest(public))
 
     def by_identity(self, node_identity: str, account: str) -> Device | None:
         """Return the node that claimed this identity within the account."""

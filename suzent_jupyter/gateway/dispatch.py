@@ -211,9 +211,11 @@ class Dispatcher:
             call.on_agent_event(frame, size)
 
     def session_ended(self, session: NodeSession, error: SuzentError) -> None:
-        """Fail all calls of a session at once."""
+        """Fail all calls of a session at once, and what else goes on with it."""
         for call in session.end():
             self.fail(call, error)
+        for lost in list(session.at_end):
+            lost(error)
 
     def caller_departed(self, device: Device, how: Departure) -> None:
         """End the calls of a token that speaks for nobody any more: their results are not its owner's to have."""

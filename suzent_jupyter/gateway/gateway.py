@@ -20,29 +20,33 @@ from ..protocol.rest import ApprovedDeviceInfo, AuditEntry, NodeInfo, PairingAct
 from ..protocol.text import clean_text
 from .answering.agents import Agents
 from .answering.conversations import Conversations
-from .answering.device_agent import agent_of_device
 from .answering.inbox import Inbox
 from .answering.model_agents import of_model
 from .answering.runs import Runs
 from .audit import Audit, Row
 from .changes import Changes
+from .chooser import Chooser
 from .clients import ClientLink
 from .clock import now_text
 from .credentials import Credentials
 from .device_rows import load_devices
 from .devices import Departure, Device, Devices
 from .dispatch import Dispatcher
+from .executors import newest_agent
 from .granting.coverage import covered_nodes
 from .granting.grants import Grants
 from .granting.unauthorized import Unauthorized
 from .identity import load_identity, new_identity
 from .link import DeviceLink
+from .multinode.link import MultinodeLink
+from .node_link import NodeLink
 from .pairing import Pairing, Pending
 from .peer_files import PeerFiles
 from .principals import Principal
 from .registry import Registry
 from .session import NodeSession
 from .settings import NEEDS_RESTART, Settings, save_settings
+from .sharing import Sharing
 from .sockets import Sockets
 from .store import Store
 from .tickets import Invitation, Tickets
@@ -81,6 +85,8 @@ class Gateway:
         Whether a device that is not known must come by a pairing link to wait for approval.
     agent_model : str
         The model that answers prompts, as pydantic-ai names it; ``""`` for none.
+    router_model : str
+        The model that chooses nodes, likewise.
     trusted_token : callable, optional
         Token → principal for tokens the server holds itself (the kernels' token).
     """
@@ -96,6 +102,7 @@ class Gateway:
         single_account: bool = True,
         require_ticket: bool = False,
         agent_model: str = "",
+        router_model: str = "",
         trusted_token: Callable[[str], Principal | None] = lambda token: None,
     ) -> None:
         self.data_dir = data_dir
@@ -106,6 +113,7 @@ class Gateway:
         self.waiting_account = account if single_account else None
         self.require_ticket = require_ticket
         self.agent_model = agent_model
+        self.router_model = router_model
         self.trusted_token = trusted_token
         #: This gateway's id for good; a passing one while the store can't be read.
         self.identity = new_identity()
@@ -127,8 +135,10 @@ class Gateway:
         #: Called when a token stops speaking for anyone: with its device, and ``revoked`` or ``paused``.
         self.departures: list[Callable[[Device, Departure], None]] = [self.dispatcher.caller_departed]
         self.credentials = Credentials(self)
+        self.sharing = Sharing(self)
+        self.chooser = Chooser(self)
         self.agents = Agents()
-        self.agents.of_device = partial(agent_of_device, self)
+        self.agents.of_device = partial(newest_agent, self)
         if agent_model:
             self.agents.of_model = of_model(self)
         #: What an agent sees of the server's files; None when alone.
@@ -142,8 +152,8 @@ class Gateway:
         self.grants = Grants(self)
         self.unauthorized = Unauthorized(limits)
         self._as_started: dict[str, Any] = {}
-        self._links: dict[NodeSession, DeviceLink] = {}
-        self._clients: set[ClientLink] = set()
+        self._links: dict[NodeSession, NodeLink] = {}
+        self._clients: set[ClientLink | MultinodeLink] = set()
         self._replacements: dict[str, deque[float]] = {}
 
     # -- life --
@@ -167,15 +177,18 @@ class Gateway:
         self.credentials.start(devices)
         self.ready.set()
         self.inbox.begin()
+        if self.router_model:
+            self.chooser.prepare()
 
     async def stop(self) -> None:
         """Close every socket with 1001 and finish writing. Listening must have stopped already."""
         self.runs.end_all()
         for link in [*self._links.values(), *self.sockets.all()]:
             link.going_away()
+        await self.runs.told()
         for client in list(self._clients):
             client.close()
-        await asyncio.gather(self.inbox.stop(), self.runs.stop())
+        await asyncio.gather(self.inbox.stop(), self.runs.stop(), self.chooser.close())
         self.peer_files.close()
         self.grants.close()
         await self.credentials.stop()
@@ -202,13 +215,17 @@ class Gateway:
         """Take a new ``/ws/node`` socket."""
         return DeviceLink(self, transport)
 
+    def open_multinode(self, transport: Transport, principal: Principal) -> MultinodeLink:
+        """Take a new ``/ws/gateway`` socket; of a user who is logged in, or of nobody, who then must show a JWT."""
+        return MultinodeLink(self, transport, principal)
+
     def open_client(self, transport: Transport, principal: Principal) -> ClientLink:
         """Take a new ``/ws/client`` socket of an authenticated caller."""
         return ClientLink(self, transport, principal)
 
     # -- sockets (called by the links) --
 
-    def session_opened(self, session: NodeSession, link: DeviceLink) -> None:
+    def session_opened(self, session: NodeSession, link: NodeLink) -> None:
         """Register a node that just connected; an older connection of the same device makes room.
 
         Raises
@@ -255,11 +272,11 @@ class Gateway:
         if item["event"]:
             self.changes.publish("events", "added", item, lambda principal: Registry.may_see(principal, session))
 
-    def client_opened(self, client: ClientLink) -> None:
+    def client_opened(self, client: ClientLink | MultinodeLink) -> None:
         """Keep a client so that it can be closed."""
         self._clients.add(client)
 
-    def client_closed(self, client: ClientLink) -> None:
+    def client_closed(self, client: ClientLink | MultinodeLink) -> None:
         """Forget it."""
         self._clients.discard(client)
 
@@ -342,7 +359,7 @@ class Gateway:
             return await self._approve_device(principal, entry)
 
     async def _approve_device(self, principal: Principal, entry: Pending) -> PairingActionResponse:
-        device = entry.link.new_device(principal.account)
+        device = entry.link.new_device(principal)
         row = Row(principal.account, principal.actor, "device.approve", node=device.display_name)
         row.detail = {"remote": entry.remote, "commands": device.approved}
         if entry.invited:
@@ -448,6 +465,8 @@ class Gateway:
 
         rows = await self.audit.change([row], lambda connection: save_settings(connection, changes))
         self.settings.apply(changes)
+        if "denied_commands" in changes:
+            self.chooser.commands_changed()
         if changes.get("nodes_enabled") is False:
             error = SuzentError("nodes_disabled", "This gateway's nodes were switched off.")
             for link in [*self._links.values(), *self.sockets.all()]:
@@ -478,6 +497,7 @@ class Gateway:
     # -- telling --
 
     def _tell_node(self, kind: str, session: NodeSession) -> None:
+        self.chooser.changed(session)
         self.changes.publish(
             "nodes", kind, lambda: session.info().model_dump(), lambda principal: Registry.may_see(principal, session)
         )

@@ -28,6 +28,7 @@ class Outbox:
         self._transport = transport
         self._on_written = on_written
         self.unsent = 0
+        self._waiting: list[asyncio.Future[None]] = []
 
     def send(self, *parts: bytes | memoryview) -> None:
         """Send one text frame, given in parts; what breaks the socket is reported by its close."""
@@ -43,5 +44,16 @@ class Outbox:
                 done.exception()
             if self._on_written is not None:
                 self._on_written()
+            waiting, self._waiting = self._waiting, []
+            for each in waiting:
+                if not each.done():
+                    each.set_result(None)
 
         pending.add_done_callback(written)
+
+    async def room(self, most: int) -> None:
+        """Wait until no more than ``most`` bytes wait."""
+        while self.unsent > most:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            await waiter

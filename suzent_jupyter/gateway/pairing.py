@@ -23,7 +23,7 @@ from .households import counted_as
 from .principals import Principal
 
 if TYPE_CHECKING:
-    from .link import DeviceLink
+    from .node_link import NodeLink
 
 # Without I, L, O, U, 0 and 1: nothing to confuse when read out loud or typed on a phone.
 ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -49,12 +49,14 @@ class Pending:
         Whose it is; None while it belongs to nobody yet.
     refuse : callable
         Brings a refusal to the socket: ``denied``, ``expired`` or ``stopping``.
-    link : DeviceLink
+    link : NodeLink
         The socket that waits; the entry lives as long as it does.
     frame : dict
         The connect frame.
     invited : bool
         Whether it came by a pairing link; ``invitation`` is the name of that.
+    agent, wanted_scope : bool, str
+        What a node of ``/ws/gateway`` would be: one that carries out chats, and one that others may see.
     """
 
     display_name: str
@@ -64,7 +66,7 @@ class Pending:
     limited: bool
     account: str | None
     refuse: Callable[[str], None]
-    link: DeviceLink
+    link: NodeLink
     frame: dict[str, Any] = field(default_factory=dict)
     kind: str = "device"
     node_id: str | None = None
@@ -74,6 +76,8 @@ class Pending:
     tags: list[str] = field(default_factory=list)
     invited: bool = False
     invitation: str = ""
+    agent: bool = False
+    wanted_scope: str = "account"
     code: str = ""
     requested_at: str = ""
     expires_at: str = ""
@@ -98,6 +102,8 @@ class Pending:
                 "tags": self.tags,
                 "invited": self.invited,
                 "invitation": self.invitation,
+                "agent": self.agent,
+                "wanted_scope": self.wanted_scope,
             }
         )
 

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from ..protocol.errors import SuzentError
+from .devices import Device
 from .principals import Principal
 from .session import NodeSession
 
@@ -51,11 +52,19 @@ class Registry:
 
     @staticmethod
     def may_see(principal: Principal, session: NodeSession) -> bool:
-        """Tell whether a node exists for a caller: their account's own, and shared ones of their organisation."""
-        device = session.device
-        return device.account == principal.account or (
-            device.sharing == "enterprise" and device.org != "" and device.org == principal.org
-        )
+        """Tell whether a connected node exists for a caller."""
+        return Registry.sees(principal, session.device)
+
+    @staticmethod
+    def sees(principal: Principal, device: Device) -> bool:
+        """Tell whether a node exists for a caller: their account's own, and shared ones of their organisation.
+
+        A control grant reaches its account's own alone.
+        """
+        if device.account == principal.account:
+            return True
+        shared = device.sharing == "enterprise" and device.org != "" and device.org == principal.org
+        return shared and principal.grant is None
 
     def visible(self, principal: Principal) -> list[NodeSession]:
         """Return the nodes a caller may see, oldest connection first."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import sqlalchemy as sa
 
 #: Grows with every change of the tables; a file of a newer version is left alone.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 metadata = sa.MetaData()
 
@@ -35,6 +35,7 @@ devices = sa.Table(
     sa.Column("commands", sa.JSON, nullable=False, server_default="[]"),
     sa.Column("unattended_tools", sa.Boolean, nullable=False, server_default="0"),
     sa.Column("expires_at", sa.String, nullable=False, server_default=""),
+    sa.Column("public_key", sa.String, nullable=False, server_default=""),
 )
 
 settings = sa.Table(
@@ -97,6 +98,7 @@ conversations = sa.Table(
     sa.Column("device_id", sa.String, nullable=False),
     sa.Column("created_at", sa.String, nullable=False),
     sa.Column("updated_at", sa.String, nullable=False),
+    sa.Column("target_node_id", sa.String, nullable=False, server_default=""),
 )
 
 messages = sa.Table(
@@ -133,16 +135,27 @@ inbox = sa.Table(
 _SINCE = {"joins": 2, "peers": 3, "conversations": 3, "messages": 3, "inbox": 3}
 
 
+def _add_column(connection: sa.Connection, column: sa.Column[str]) -> None:
+    written = sa.schema.CreateColumn(column).compile(connection)
+    connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {written}")
+
+
 def _to_version_3(connection: sa.Connection) -> None:
     for column in ("covers", "commands", "unattended_tools", "expires_at"):
-        written = sa.schema.CreateColumn(devices.c[column]).compile(connection)
-        connection.exec_driver_sql(f"ALTER TABLE devices ADD COLUMN {written}")
+        _add_column(connection, devices.c[column])
     for table in (peers, conversations, messages, inbox):
         table.create(connection)
 
 
+def _to_version_4(connection: sa.Connection) -> None:
+    _add_column(connection, devices.c.public_key)
+    there = {row[1] for row in connection.exec_driver_sql("PRAGMA table_info(conversations)")}
+    if "target_node_id" not in there:  # made by the step before, whose table has it already
+        _add_column(connection, conversations.c.target_node_id)
+
+
 #: What turns a file of a version into one of the next.
-_UPGRADES: dict[int, Callable[[sa.Connection], None]] = {1: joins.create, 2: _to_version_3}
+_UPGRADES: dict[int, Callable[[sa.Connection], None]] = {1: joins.create, 2: _to_version_3, 3: _to_version_4}
 
 
 def tables_of(version: int) -> frozenset[str]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
 
 from ..protocol.capabilities import CapabilitySchema
-from ..protocol.device import CancelMessage
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.rest import NodeInfo
 from .calls import Call
 from .clock import now_text
 from .devices import Device
+from .dialect import DeviceDialect, Dialect
 from .outbox import Outbox
 from .principals import Grant
 from .transport import Transport
@@ -31,6 +34,8 @@ class NodeSession:
         All it declares; what of them may be called is in :meth:`approved`.
     features : frozenset of str, optional
         What the device announced; None for devices that know nothing beyond Suzent's frames.
+    dialect : Dialect, optional
+        How frames for it are written; as of ``/ws/node`` otherwise.
     """
 
     def __init__(
@@ -42,15 +47,25 @@ class NodeSession:
         capabilities: list[CapabilitySchema],
         features: frozenset[str] | None,
         limits: Limits,
+        dialect: Dialect | None = None,
     ) -> None:
         self.device = device
+        self.dialect = dialect or DeviceDialect()
         self.transport = transport
         self.display_name = display_name
         self.platform = platform
         self.features = features
         self.description = ""
         self.tags: list[str] = []
+        #: Whether it is an app node with an agent: it takes ``chat.run``.
+        self.runs_chats = False
+        #: Run id → what takes the frames ``chat.event`` of the run, and their bytes.
+        self.executing: dict[str, Callable[[dict[str, Any], int], None]] = {}
+        #: Called when the session is over, with why.
+        self.at_end: set[Callable[[SuzentError], None]] = set()
         self.connected_at = now_text()
+        #: The same in Unix seconds, fine enough to tell who came later.
+        self.since = time.time()
         self.last_seen = self.connected_at
         self.latency_ms: float | None = None
         self.alive = True
@@ -159,7 +174,11 @@ class NodeSession:
         while len(self.late) > self._limits.late_results:
             self.late.popitem(last=False)
         if self.features is not None and "cancel" in self.features:
-            self.send_frame(CancelMessage(request_id=call.request_id, reason=reason).encode())
+            self.send_frame(self.dialect.cancel(call.request_id, reason))
+
+    def forget_late(self, keeps: Callable[[Call], bool]) -> None:
+        """Forget the calls that were given up but for those that ``keeps``: their late results are nobody's."""
+        self.late = OrderedDict((key, call) for key, call in self.late.items() if keeps(call))
 
     def open_calls(self) -> list[Call]:
         """Return the calls that are under way or waiting."""
@@ -178,10 +197,12 @@ class NodeSession:
         self._waiting_bytes = 0
         return calls
 
-    def send_frame(self, frame: bytes) -> None:
-        """Send a frame of the gateway's own; dropped when the device has stopped reading."""
-        if self._outbox.unsent <= self._limits.send_buffer_bytes:
+    def send_frame(self, frame: bytes) -> bool:
+        """Send a frame of the gateway's own; dropped, and False, when the device has stopped reading."""
+        reads = self._outbox.unsent <= self._limits.send_buffer_bytes
+        if reads:
             self._outbox.send(frame)
+        return reads
 
     def _may_send(self, call: Call) -> bool:
         return len(self.calls) < self._limits.calls_in_flight and (
@@ -191,7 +212,8 @@ class NodeSession:
     def _send(self, call: Call) -> None:
         self.calls[call.request_id] = call
         call.sent = True
-        self._outbox.send(*call.frame(asyncio.get_running_loop().time()))
+        seconds = max(0.001, call.deadline - asyncio.get_running_loop().time())
+        self._outbox.send(*self.dialect.call(call, seconds))
 
     def _pump(self) -> None:
         while self.alive and self._waiting and self._may_send(self._waiting[0]):

@@ -16,7 +16,7 @@ from .households import counted_as
 from .transport import Transport
 
 if TYPE_CHECKING:
-    from .link import DeviceLink
+    from .node_link import NodeLink
 
 
 class Sockets:
@@ -24,11 +24,11 @@ class Sockets:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._links: dict[DeviceLink, str] = {}
+        self._links: dict[NodeLink, str] = {}
         self._per_address: Counter[str] = Counter()
-        self._late: dict[DeviceLink, SuzentError] = {}
+        self._late: dict[NodeLink, SuzentError] = {}
 
-    def enter(self, link: DeviceLink, transport: Transport) -> SuzentError | None:
+    def enter(self, link: NodeLink, transport: Transport) -> SuzentError | None:
         """Count a socket. When there is no room, return what it is refused with unless it shows a known token."""
         address = counted_as(transport.remote) if transport.limited else ""
         refusal = self._refusal(address)
@@ -50,12 +50,12 @@ class Sockets:
             return SuzentError("too_many_sockets", "Too many connections of this address wait to be approved.")
         return None
 
-    def keep(self, link: DeviceLink) -> None:
+    def keep(self, link: NodeLink) -> None:
         """Let an invited device that came late keep its place until the operator has answered."""
         if self._late.pop(link, None) is not None:
             self._links[link] = ""
 
-    def leave(self, link: DeviceLink) -> None:
+    def leave(self, link: NodeLink) -> None:
         """Count it no longer: it was vouched for, or is closed."""
         self._late.pop(link, None)
         address = self._links.pop(link, "")
@@ -64,7 +64,7 @@ class Sockets:
             if not self._per_address[address]:
                 del self._per_address[address]
 
-    def all(self) -> list[DeviceLink]:
+    def all(self) -> list[NodeLink]:
         """Return the links that are counted now."""
         return [*self._links, *self._late]
 

@@ -18,6 +18,14 @@ def token_digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
+def key_digest(public: bytes) -> bytes:
+    """Return the digest under which a device's public key is kept.
+
+    No token has it: a token is UTF-8, in which the first byte here never stands.
+    """
+    return hashlib.sha256(b"\xffed25519:" + public).digest()
+
+
 def token_hint(token: str) -> str:
     """Return what may be shown of a token: its first 10 and last 4 characters."""
     return f"{token[:10]}…{token[-4:]}"

@@ -19,6 +19,8 @@ class Transport(Protocol):
         Whether limits per address apply; not for loopback and proxies, where many devices share one.
     received_at : float
         Loop time of the last byte that came in, of whatever frame.
+    content_bytes : int
+        Bytes that came in, without those of pings and pongs.
     moved_at : float
         Loop time of the last byte that moved in either direction.
     """
@@ -27,6 +29,7 @@ class Transport(Protocol):
     local: bool
     limited: bool
     received_at: float
+    content_bytes: int
     moved_at: float
 
     def send(self, *parts: bytes | memoryview) -> asyncio.Future[None] | None:

@@ -8,6 +8,7 @@ from .._lazy import lazy_names
 
 if TYPE_CHECKING:
     from .control import ControlRequest
+    from .conversation import Conversation
     from .errors import (
         CallCancelled,
         CallTimeout,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .gateway import Gateway, connect
     from .node import Node
     from .results import Binary, Result
+    from .route import Route
     from .turns.answer import Answer
     from .turns.remote_file import RemoteFile
 
@@ -38,6 +40,7 @@ __all__ = [
     "CapabilityFailed",
     "ConnectionLost",
     "ControlRequest",
+    "Conversation",
     "Gateway",
     "KernelError",
     "NoGateway",
@@ -47,6 +50,7 @@ __all__ = [
     "PeerUnknown",
     "RemoteFile",
     "Result",
+    "Route",
     "TurnFailed",
     "Unauthorized",
     "UnknownCommand",
@@ -65,6 +69,7 @@ __getattr__ = lazy_names(
         "CapabilityFailed": "errors",
         "ConnectionLost": "errors",
         "ControlRequest": "control",
+        "Conversation": "conversation",
         "Gateway": "gateway",
         "KernelError": "errors",
         "NoGateway": "errors",
@@ -74,6 +79,7 @@ __getattr__ = lazy_names(
         "PeerUnknown": "errors",
         "RemoteFile": "turns.remote_file",
         "Result": "results",
+        "Route": "route",
         "TurnFailed": "errors",
         "Unauthorized": "errors",
         "UnknownCommand": "errors",

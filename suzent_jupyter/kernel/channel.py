@@ -60,7 +60,7 @@ class Service(Protocol):
         """Return the frames that a new socket begins with."""
 
     def receive(self, data: bytes) -> None:
-        """Take a frame that answers no call."""
+        """Take a frame that answers no call; one that is another service's is left alone."""
 
     def lost(self) -> None:
         """Take note that the socket closed."""
@@ -112,7 +112,7 @@ class Channel:
         self._seqs: dict[str, int] = {}
         self._handover: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Outcome]]] = {}
         self._handover_due = False
-        self._service: Service | None = None
+        self._services: list[Service] = []
         self.hello: wire.Incoming | None = None
         self.invoke_timeout = _LIMITS.invoke_timeout
 
@@ -182,7 +182,8 @@ class Channel:
 
     def serve(self, service: Service) -> None:
         """Stay connected as long as ``service`` wants that, and give it what answers no call."""
-        self._service = service
+        if service not in self._services:
+            self._services = [*self._services, service]  # read in the background thread
         self._notify()
 
     def send(self, frame: bytes) -> None:
@@ -247,7 +248,7 @@ class Channel:
         """Start afresh in a forked child: the calls in these tables are the parent's."""
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._calls, self._out, self._handover, self._service = {}, deque(), {}, None
+        self._calls, self._out, self._handover, self._services = {}, deque(), {}, []
         self._thread, self._awake, self._handover_due = None, False, False
 
     def _ensure_thread(self) -> None:
@@ -284,8 +285,7 @@ class Channel:
         pause = BACKOFF[0]
         try:
             while not self._closed:
-                service = self._service
-                if not self._calls and not self._listeners and (service is None or not service.wanted()):
+                if not self._calls and not self._listeners and not any(each.wanted() for each in self._services):
                     await self._idle(None)
                     continue
                 try:
@@ -294,7 +294,7 @@ class Channel:
                     waited = time.monotonic() - self._lost_at
                     if waited >= GRACE:
                         self._fail(self._calls.values(), error)
-                        if service is not None:
+                        for service in self._services:
                             service.unreachable(error)
                     await self._idle(min(random.uniform(0, pause), GRACE) if waited >= GRACE else 0.2)  # noqa: S311
                     pause = min(pause * 2, BACKOFF[1])
@@ -394,8 +394,8 @@ class Channel:
         self._seqs.clear()
         if self._listeners:
             self._out.appendleft(_subscription(list(self._listeners)))
-        if self._service is not None:
-            self._out.extendleft(reversed(self._service.greeting()))
+        for service in self._services:
+            self._out.extendleft(reversed(service.greeting()))
         self._wake.set()
         writer = asyncio.create_task(self._write(socket))
         try:
@@ -405,8 +405,8 @@ class Channel:
             pass
         finally:
             self._up = False
-            if self._service is not None:
-                self._service.lost()
+            for service in self._services:
+                service.lost()
             writer.cancel()
             await socket.close()
             self._drop_written()
@@ -458,8 +458,9 @@ class Channel:
                 call.progress(frame)
         elif frame.type == "change":
             self._change(frame)
-        elif self._service is not None:
-            self._service.receive(data)
+        else:
+            for service in self._services:
+                service.receive(data)
 
     def _change(self, frame: wire.Incoming) -> None:
         topic = frame.topic

@@ -118,6 +118,42 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
         "claimed_id": "string",
         "path": "string",
     },
+    "candidates": {
+        "node": "string",
+        "chosen": "bool",
+        "score": "Float64",
+        "matched": "string",
+        "confidence": "Float64",
+        "reason": "string",
+        "executes": "bool",
+        "scope": ["account", "enterprise"],
+        "platform": "string",
+        "connected_at": _TIME,
+        "node_id": "string",
+    },
+    "conversations": {
+        "conversation": "string",
+        "title": "string",
+        "node": "string",
+        "messages": "int64",
+        "updated_at": _TIME,
+        "status": ["active", "idle"],
+        "go_on": "string",
+        "folder": "string",
+        "created_at": _TIME,
+        "target_node_id": "string",
+    },
+    "messages": {
+        "n": "int64",
+        "at": _TIME,
+        "role": ["user", "assistant"],
+        "text": _LINES,
+        "outcome": "string",
+        "chosen": "string",
+        "tier": ["llm", "bm25", "recent", "manual"],
+        "reason": "string",
+        "run_id": "string",
+    },
     "events": {
         "seq": "int64",
         "at": _TIME,
@@ -166,6 +202,9 @@ _INDEX = {
     "peers": ["peer"],
     "grants": ["code"],
     "unauthorized": ["at"],
+    "candidates": ["node"],
+    "conversations": ["conversation"],
+    "messages": ["n"],
     "events": ["seq"],
     "audit": ["at"],
     "discovered": ["name"],
@@ -195,6 +234,14 @@ def build(kind: str, records: Iterable[Record]) -> pd.DataFrame:
             columns[name] = pd.array([one_line(value, 2000) for value in values], dtype="string")
         elif dtype == "Int64":
             columns[name] = pd.array([value if isinstance(value, int) else None for value in values], dtype="Int64")
+        elif dtype == "Float64":
+            columns[name] = pd.array(
+                [
+                    float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+                    for value in values
+                ],
+                dtype="Float64",
+            )
         else:
             columns[name] = pd.Series([value or 0 for value in values], dtype=dtype)
     frame = pd.DataFrame(columns)
@@ -383,6 +430,72 @@ def events(taken: list[tuple[Any, Record]]) -> pd.DataFrame:
             for number, (at, event) in enumerate(taken)
         ),
     )
+
+
+def candidates(decision: Record) -> pd.DataFrame:
+    """Nodes that were considered for a prompt, indexed by name.
+
+    Columns: ``chosen``, ``score`` (of tier 2; missing for all where no word was shared), ``matched`` words,
+    ``confidence`` and ``reason`` (the model's, where it spoke of this one), ``executes`` (it could carry out a chat),
+    ``scope``, ``platform``, ``connected_at`` (UTC) and ``node_id``.
+    """
+    chosen = (decision.get("choice") or {}).get("node_id")
+    return build(
+        "candidates",
+        (
+            {
+                **item,
+                "node": item.get("display_name"),
+                "chosen": chosen is not None and item.get("node_id") == chosen,
+                "score": item.get("bm25"),
+                "matched": ", ".join(map(str, item.get("matched_terms") or ())),
+                "confidence": item.get("llm_confidence"),
+                "reason": item.get("llm_reason"),
+            }
+            for item in decision.get("candidates") or ()
+        ),
+    )
+
+
+def conversations(items: Iterable[Record], names: dict[str, str] | None = None) -> pd.DataFrame:
+    """What was said to this gateway and its nodes, newest first, indexed by the conversation's id.
+
+    Columns: ``title``, ``node`` (that answered last; empty for this gateway's own agent), ``status`` (category),
+    ``messages`` (how many), ``updated_at`` and ``created_at`` (UTC), ``folder`` (``Social`` for a peer's),
+    ``target_node_id``, and ``go_on``: what to type to go on with it.
+    """
+    from .conversation import go_on, node_name
+
+    return build(
+        "conversations",
+        (
+            {
+                **item,
+                "conversation": item.get("conversation_id"),
+                "node": node_name(item, names or {}),
+                "messages": item.get("message_count"),
+                "go_on": go_on(item),
+            }
+            for item in items
+        ),
+    )
+
+
+def messages(items: Iterable[Record]) -> pd.DataFrame:
+    """A conversation's messages, oldest first, numbered from 0.
+
+    Columns: ``at`` (UTC), ``role`` (category), ``text``, ``outcome`` of an answer (``done``, ``stopped`` or an error's
+    code), of a prompt the node that was ``chosen`` for it, by which ``tier`` (category) and for what ``reason``, and
+    ``run_id``.
+    """
+
+    def row(number: int, item: Record) -> Record:
+        routing = (item.get("detail") or {}).get("routing")
+        choice = (routing.get("choice") if isinstance(routing, dict) else None) or {}
+        chosen = {"chosen": choice.get("display_name"), "tier": choice.get("tier"), "reason": choice.get("reason")}
+        return {**item, "n": number, "text": item.get("content"), **chosen}
+
+    return build("messages", (row(number, item) for number, item in enumerate(items)))
 
 
 def audit(items: list[Record]) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ERRORS
 from . import wire
+from .chatting import Chatting
 from .errors import (
     InvalidParams,
     KernelError,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from .agent import Agents
     from .channel import Channel
+    from .chats import Chats
     from .connections import Connection
     from .invitation import Invitation
     from .node import Node
@@ -109,7 +111,7 @@ def connect(url: str | None = None, token: str | None = None, *, pin: str | None
     return gateway
 
 
-class Gateway(Peering):
+class Gateway(Peering, Chatting):
     """The gateway that devices join; made by :func:`connect`.
 
     ``gateway["MyPhone"]`` is a connected node by name, id or unique id prefix. Methods block; ``ainvoke`` is their
@@ -136,6 +138,12 @@ class Gateway(Peering):
         from .agent import Agents
 
         return Agents(self._channel)
+
+    @cached_property
+    def _chats(self) -> Chats:
+        from .chats import Chats
+
+        return Chats(self._channel)
 
     @cached_property
     def _mirror(self) -> Mirror:
@@ -318,7 +326,7 @@ class Gateway(Peering):
         try:
             frame = await self._channel.acall(request, progress)
         except NodeNotFound as missing:
-            from .turns.turn import on_thread
+            from .turns.running import on_thread
 
             error = missing
             return await on_thread(

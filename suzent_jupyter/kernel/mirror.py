@@ -18,6 +18,7 @@ _KEYS = {
     "connections": "gateway_url",
     "peers": "peer_id",
     "grants": "request_id",
+    "conversations": "conversation_id",
 }
 
 

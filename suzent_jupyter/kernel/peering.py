@@ -194,7 +194,7 @@ class Peering:
         ``on_event`` is called on the loop. Cancelling the task stops the turn.
         """
         __tracebackhide__ = True
-        from .turns.turn import on_thread
+        from .turns.running import on_thread
 
         turn = await on_thread(lambda: self._turn(peer, prompt, chat, files))
         return (await turn.arun(on_event)).check()

@@ -17,6 +17,7 @@ It needs no Jupyter server. ``NodeHost`` joins a gateway and ``@capability`` say
 from .agent import agent
 from .backoff import Backoff
 from .capability import Capability, capability
+from .current import this_node
 from .host import NodeHost
 from .progress import CallCancelled, Progress, progress
 from .results import ResultError, binary
@@ -37,4 +38,5 @@ __all__ = [
     "binary",
     "capability",
     "progress",
+    "this_node",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from urllib.parse import urlsplit, urlunsplit
 
-from ..protocol.address import DEFAULT_PORT, NODE_PATH, in_url, is_loopback_host
+from ..protocol.address import DEFAULT_PORT, NODE_PATH, in_url, is_loopback_host, without_socket
 from ..protocol.pairing_link import PairingLink
 
 DEFAULT_ADDRESS = f"127.0.0.1:{DEFAULT_PORT}"
@@ -24,15 +24,17 @@ def pairing_link(address: str | None = None) -> PairingLink | None:
     return PairingLink.parse(text) if PairingLink.is_link(text) else None
 
 
-def socket_url(address: str | None = None) -> str:
+def socket_url(address: str | None = None, socket: str = NODE_PATH) -> str:
     """Return the WebSocket URL of a gateway.
 
     Parameters
     ----------
     address : str, optional
         ``ws://``, ``wss://``, ``http://`` or ``https://`` URL, or ``host`` or ``host:port``. Without a scheme the port
-        is 25314 unless given. A path that does not end in ``/ws/node`` is taken for a base URL. By default the
-        environment variable ``SUZENT_BASE_URL``, else this machine.
+        is 25314 unless given. A path that does not end in that of a device socket is taken for a base URL. By default
+        the environment variable ``SUZENT_BASE_URL``, else this machine.
+    socket : str
+        Which of its sockets: ``/ws/node`` or ``/ws/gateway``.
 
     Returns
     -------
@@ -56,9 +58,7 @@ def socket_url(address: str | None = None) -> str:
         raise _no_address(text)
     if bare and port is None:
         port = DEFAULT_PORT
-    path = parts.path.rstrip("/")
-    if not path.endswith(NODE_PATH):
-        path += NODE_PATH
+    path = without_socket(parts.path) + socket
     netloc = in_url(host)
     return urlunsplit((scheme, f"{netloc}:{port}" if port else netloc, path, parts.query, ""))
 

@@ -17,6 +17,7 @@ from ..protocol.device import AGENT_COMMAND
 from ..protocol.errors import SuzentError
 from ..protocol.files import OCTETS
 from ..protocol.function_agent import FunctionAgent
+from ..protocol.limits import Limits
 from ..protocol.text import clean_text
 from .capability import Capability, registry
 from .progress import Reporter, current_call
@@ -25,11 +26,12 @@ from .signature import ParameterError, read_binary
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_ATTACHMENTS = int(Limits().attachments)
 _DESCRIPTION = "Answer a prompt."
 
 
 class AgentError(ResultError):
-    """The agent's function failed, or gave what is no event."""
+    """The agent's function failed, or gave what is no event; ``code`` says which, as the agent did."""
 
 
 @overload
@@ -89,7 +91,7 @@ def agent_capability(function: Callable[..., Any], name: str | None = None) -> C
             turn = await asyncio.to_thread(_turn, message, more, files, folder)
             return await _answer(runner, turn, call if stream else None)
         except SuzentError as error:
-            raise AgentError(error.message) from None
+            raise AgentError(error.message, error.code) from None
         finally:
             if folder:
                 asyncio.get_running_loop().run_in_executor(None, shutil.rmtree, folder, True)
@@ -116,6 +118,8 @@ async def _answer(runner: FunctionAgent, turn: Turn, call: Reporter | None) -> s
 def _turn(message: str, fields: dict[str, Any], files: Any, folder: str) -> Turn:
     """Return the turn that a call's parameters describe; its files are written to ``folder``."""
     fields = {key: value for key, value in fields.items() if value is not None}
+    if (files is not None and not isinstance(files, list)) or len(files or ()) > _ATTACHMENTS:
+        raise ParameterError(f"Parameter 'attachments' takes a list of at most {_ATTACHMENTS} files.")
     attachments = [_stored(each, number, folder) for number, each in enumerate(files or ())]
     try:
         return Turn.model_validate(
@@ -128,7 +132,10 @@ def _turn(message: str, fields: dict[str, Any], files: Any, folder: str) -> Turn
 
 
 def _stored(file: Any, number: int, folder: str) -> dict[str, Any]:
-    data = read_binary(file) if isinstance(file, dict) else None
+    try:
+        data = read_binary(file) if isinstance(file, dict) else None
+    except ValueError:
+        data = None
     if not isinstance(data, bytes):
         raise ParameterError('Parameter \'attachments\' takes a list of {"name", "media_type", "base64"}.')
     name = clean_text(file.get("name"), 128) or "file"

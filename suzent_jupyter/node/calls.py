@@ -15,15 +15,18 @@ from typing import Any, NamedTuple, TypeVar
 from websockets.exceptions import ConnectionClosed
 
 from ..protocol.text import clean_text
-from ..protocol.wire import Raw, encode
+from ..protocol.wire import encode
 from .capability import Capability
+from .dialect import DeviceDialect, Dialect
 from .progress import CallCancelled, Progress, current_call
-from .results import ResultError, encode_result, is_small, to_wire
+from .results import ResultError, is_small, to_wire
 from .signature import ParameterError
 from .threads import Threads
 
 log = logging.getLogger(__name__)
 
+#: The code of what a capability's own function raised.
+FAILED = "capability_failed"
 _ERROR_CHARS = 2000
 _CLOSE_PATIENCE = 2.0  # seconds for coroutines to tidy up after a lost connection
 
@@ -38,17 +41,16 @@ class Call:
     """One call under way."""
 
     def __init__(
-        self, request_id: str, send: Send, *, frame_limit: int, progress_interval: float | None, events: bool = False
+        self, request_id: str, send: Send, dialect: Dialect, *, frame_limit: int, progress_interval: float | None
     ) -> None:
         self.request_id = request_id
+        self.dialect = dialect
         self.cancelled = False
         self.interruptible = False
         self.task: asyncio.Task[None] | None = None
         self._send = send
         self._frame_limit = frame_limit
         self._interval = progress_interval
-        self._events = events
-        self._events_sent = 0
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._latest: dict[str, Any] | None = None
@@ -78,13 +80,10 @@ class Call:
         ResultError
             When it is larger than a frame may be.
         """
-        if not self._events:
-            return
-        if len(event) + 256 > self._frame_limit:
+        if len(event) + 256 > self._frame_limit:  # before it is numbered
             raise ResultError(f"An event of {len(event):,} bytes is more than this gateway takes in one frame.")
-        frame = {"type": "agent.event", "request_id": self.request_id, "seq": self._events_sent, "event": Raw(event)}
-        self._events_sent += 1
-        await self._send(encode(frame))
+        if (frame := self.dialect.event(event)) is not None:
+            await self._send(frame)
 
     def _start_pump(self) -> None:
         self._pump_task = self._loop.create_task(self._pump(self._interval or 0.0))
@@ -106,11 +105,9 @@ class Call:
                 self._pumping = False
                 return False
             seq, self._seq = self._seq, self._seq + 1
-        head = {"type": "progress", "request_id": self.request_id, "seq": seq}
-        frame = encode({**head, **payload})
-        if len(frame) > self._frame_limit:
-            frame = encode({**head, "fraction": payload.get("fraction")})
-        await self._send(frame)
+        if "data" in payload and len(encode(payload)) + 256 > self._frame_limit:
+            payload = {"fraction": payload.get("fraction")}
+        await self._send(self.dialect.progress(seq, payload))
         return True
 
     def close(self) -> None:
@@ -159,8 +156,18 @@ class Calls:
         self._closed = False
         self._running: dict[str, Call] = {}
 
-    def start(self, frame: dict[str, Any], known: Mapping[str, Capability]) -> None:
-        """Begin the call of an ``invoke`` frame; one that can't be answered (no ``request_id``) is ignored."""
+    def start(self, frame: dict[str, Any], known: Mapping[str, Capability], dialect: Dialect | None = None) -> None:
+        """Begin the call of an ``invoke`` frame; one that can't be answered (no ``request_id``) is ignored.
+
+        Parameters
+        ----------
+        frame : dict
+            ``request_id``, ``command``, ``params`` and ``timeout`` in seconds.
+        known : mapping
+            Name → capability.
+        dialect : Dialect, optional
+            How what the call says is written; as on ``/ws/node`` otherwise.
+        """
         request_id = frame.get("request_id")
         if not isinstance(request_id, str) or request_id in self._running:
             log.debug("An invoke without an id of its own was ignored.")
@@ -168,9 +175,9 @@ class Calls:
         call = Call(
             request_id,
             self._send,
+            dialect or DeviceDialect(request_id, events=self._events),
             frame_limit=self._frame_limit,
             progress_interval=self._interval,
-            events=self._events,
         )
         self._running[request_id] = call
         call.task = asyncio.get_running_loop().create_task(self._answer(call, frame, known))
@@ -226,26 +233,28 @@ class Calls:
         except asyncio.CancelledError:
             if self._closed or not call.cancelled:
                 raise
-            error = "The call was cancelled."
+            code, error = "cancelled", "The call was cancelled."
         except CallCancelled:
-            error = "The call was cancelled."
+            code, error = "cancelled", "The call was cancelled."
         except (ParameterError, ResultError) as problem:
-            error = str(problem)
+            code, error = problem.code, str(problem)
         except (Exception, SystemExit) as problem:
             if isinstance(problem, TimeoutError) and deadline.expired():
-                error = f"It took longer than the {seconds:.3g} s this call had."
+                code, error = "deadline", f"It took longer than the {seconds:.3g} s this call had."
             else:
                 log.info("%s failed", command, exc_info=True)
-                error = f"{type(problem).__name__}: {problem}"
+                code, error = FAILED, f"{type(problem).__name__}: {problem}"
             call.cancelled = True  # a thread that still works on it hears so
         error = to_wire(error)[:_ERROR_CHARS]
-        return encode({"type": "result", "request_id": call.request_id, "success": False, "error": error}), error
+        return call.dialect.failure(error, code), error
 
     async def _run(self, call: Call, command: str, frame: dict[str, Any], known: Mapping[str, Capability]) -> bytes:
         capability = known.get(command)
         if capability is None:
             names = ", ".join(known) or "nothing"
-            raise ParameterError(f"Unknown command: {clean_text(command, 128)!r}; this device offers: {names}.")
+            raise ParameterError(
+                f"Unknown command: {clean_text(command, 128)!r}; this device offers: {names}.", "unknown_command"
+            )
         params = frame.get("params")
         if not isinstance(params, dict | None):
             raise ParameterError("The parameters must be one JSON object.")
@@ -261,15 +270,15 @@ class Calls:
                 return value.frame
             value = await self._interruptible(call, value)
         if is_small(value):
-            return encode_result(call.request_id, value, self._frame_limit)
-        return await self._threads.run(lambda: encode_result(call.request_id, value, self._frame_limit))
+            return call.dialect.result(value, self._frame_limit)
+        return await self._threads.run(lambda: call.dialect.result(value, self._frame_limit))
 
     def _work(self, call: Call, function: Callable[[], Any]) -> Any:
         if call.cancelled:
             raise CallCancelled
         value = function()
         # Encoded where it was made: a large frame or image takes its time, and the event loop has none.
-        return value if inspect.isawaitable(value) else _Done(encode_result(call.request_id, value, self._frame_limit))
+        return value if inspect.isawaitable(value) else _Done(call.dialect.result(value, self._frame_limit))
 
     async def _interruptible(self, call: Call, work: Awaitable[Value]) -> Value:
         """Await the capability's own coroutine, which a cancel frame may interrupt; nothing else of a call is."""

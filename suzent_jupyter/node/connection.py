@@ -11,33 +11,19 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from ..protocol.device import FEATURES, ConnectMessage, UpdateMessage
-from ..protocol.errors import CLOSE_PROTOCOL, CLOSE_REFUSED, CLOSE_REPLACED, CLOSE_REVOKED, SuzentError
+from ..protocol.errors import SuzentError
 from ..protocol.limits import MIB
-from ..protocol.text import clean_text
 from ..protocol.wire import decode
 from .calls import Calls, OnCall
 from .capability import Capability
 from .threads import Threads
+from .verdicts import Lost, refusal, text_of, verdict
 
 log = logging.getLogger(__name__)
 
 #: A result frame's bytes where the gateway names no limit: what uvicorn, under Suzent, takes by default.
 PLAIN_FRAME_BYTES = 16 * MIB
 _FIRST_ANSWER = 30.0  # seconds until pending, connected or error
-_TEXT = 500
-_REPLACED = "another process connected with this device's token and took its place"
-
-
-class Refused(Exception):  # noqa: N818 - an end, not an error of ours
-    """The gateway does not want this device; trying again would not change that."""
-
-
-class Revoked(Refused):
-    """The operator took the approval back."""
-
-
-class Lost(Exception):  # noqa: N818
-    """The connection ended in a way that trying again may mend."""
 
 
 class Device(Protocol):
@@ -63,6 +49,8 @@ class Device(Protocol):
 class Connection:
     """The conversation over one open socket."""
 
+    _welcome = "connected"
+
     def __init__(self, socket: ClientConnection, device: Device, threads: Threads, on_call: OnCall | None) -> None:
         self._socket = socket
         self._device = device
@@ -82,10 +70,17 @@ class Connection:
             When it ended otherwise.
         """
         try:
-            await self._send(self._device.connect_message().encode())
-            await self._handshake()
+            async with asyncio.timeout(_FIRST_ANSWER) as patience:
+                await self._greet()
+                connected = await self._admitted(patience)
+        except TimeoutError:
+            raise Lost(f"the gateway did not answer within {_FIRST_ANSWER:g} s") from None
         except ConnectionClosed as error:
-            raise self._verdict(error) from None
+            raise verdict(error) from None
+        try:
+            await self._converse(connected)
+        except ConnectionClosed as error:
+            raise self._end(error) from None
 
     async def send_frame(self, data: bytes) -> None:
         """Send one frame; a closed connection is left to the reader."""
@@ -115,30 +110,31 @@ class Connection:
             if isinstance(frame, dict):
                 return frame
 
-    async def _handshake(self) -> None:
-        try:
-            async with asyncio.timeout(_FIRST_ANSWER) as patience:
-                while True:
-                    frame = await self._receive()
-                    match frame.get("type"):
-                        case "pending":
-                            patience.reschedule(None)  # people take their time
-                            self._device.on_pending(_text(frame, "pairing_code", 64), _text(frame, "message"))
-                        case "connected":
-                            break
-                        case "error":
-                            raise _refusal(frame)
-                        case "ping":
-                            await self._send(b'{"type":"pong"}')
-        except TimeoutError:
-            raise Lost(f"the gateway did not answer within {_FIRST_ANSWER:g} s") from None
-        await self._converse(frame)
+    async def _greet(self) -> None:
+        await self._send(self._device.connect_message().encode())
+
+    async def _admitted(self, patience: asyncio.Timeout) -> dict[str, Any]:
+        """Return the frame that says that the handshake is over."""
+        while True:
+            frame = await self._receive()
+            match frame.get("type"):
+                case "pending":
+                    patience.reschedule(None)  # people take their time
+                    self._device.on_pending(text_of(frame, "pairing_code", 64), text_of(frame, "message"))
+                case kind if kind == self._welcome:
+                    return frame
+                case "error":
+                    raise refusal(frame)
+                case "ping":
+                    await self._send(b'{"type":"pong"}')
+
+    def _end(self, closed: ConnectionClosed) -> Exception:
+        """Return what the end of a connection that was in use means."""
+        return verdict(closed)
 
     async def _converse(self, connected: dict[str, Any]) -> None:
         limits, offered = connected.get("limits"), connected.get("features")
-        named = limits.get("max_frame_bytes") if isinstance(limits, dict) else None
-        if isinstance(named, int) and not isinstance(named, bool) and named > 0:
-            self.frame_limit = named
+        self.frame_limit = whole(limits, "max_frame_bytes") or self.frame_limit
         self.features = frozenset(offered if isinstance(offered, list) else ()) & frozenset(FEATURES)
         calls = Calls(
             self._send,
@@ -162,36 +158,12 @@ class Connection:
                     case "approved":
                         self._device.on_approved(frame)
                     case "error":
-                        raise _refusal(frame)
+                        raise refusal(frame)
         finally:
             await calls.close()
 
-    def _verdict(self, closed: ConnectionClosed) -> Refused | Lost:
-        code = closed.rcvd.code if closed.rcvd else 1006
-        reason = clean_text(closed.rcvd.reason, _TEXT) if closed.rcvd else ""
-        match code:
-            case _ if code == CLOSE_REVOKED:
-                return Revoked(reason or "this device was revoked; run it again to ask for a new approval")
-            case _ if code == CLOSE_REPLACED:
-                return Refused(_REPLACED)
-            case _ if code == CLOSE_REFUSED:
-                return Refused(reason or "the gateway refused this device")
-            case _ if code == CLOSE_PROTOCOL:
-                return Refused(f"the gateway speaks another protocol ({reason or 'closed with 1002'})")
-        if closed.rcvd is None and closed.sent is not None:
-            return Lost(f"closed by this side with {closed.sent.code} {clean_text(closed.sent.reason, _TEXT)}".strip())
-        return Lost(f"the connection was closed ({code}{f' {reason}' if reason else ''})")
 
-
-def _refusal(frame: dict[str, Any]) -> Refused | Lost:
-    message = _text(frame, "message") or "the gateway refused this device"
-    if frame.get("retryable") is True:
-        return Lost(message)
-    if frame.get("code") == "replaced":
-        return Refused(_REPLACED)
-    text = f"{message} {_text(frame, 'hint')}".strip()
-    return Revoked(text) if frame.get("code") == "revoked" else Refused(text)
-
-
-def _text(frame: dict[str, Any], field: str, limit: int = _TEXT) -> str:
-    return clean_text(frame.get(field), limit)
+def whole(fields: Any, name: str) -> int | None:
+    """Return a field that is a whole number above 0; None where it is none."""
+    value = fields.get(name) if isinstance(fields, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -14,9 +14,11 @@ from typing import Any, Literal
 
 from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
 
-from ..protocol.device import FEATURES, ConnectMessage, EventMessage
+from ..protocol.address import GATEWAY_PATH, NODE_PATH
+from ..protocol.device import AGENT_COMMAND, FEATURES, ConnectMessage, EventMessage
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
+from ..protocol.multinode import NodeDescription
 from ..protocol.text import clean_text
 from ..protocol.tls_trouble import tls_trouble
 from .address import is_loopback, pairing_link, socket_url
@@ -24,18 +26,26 @@ from .agent import agent_capability
 from .backoff import Backoff
 from .calls import OnCall
 from .capability import Capability, collect
-from .connection import Connection, Lost, Refused, Revoked
+from .connection import Connection
+from .current import Work, current_work
 from .direct import Direct, quiet
+from .multinode.asking import Asking
+from .multinode.connection import MultinodeConnection
+from .multinode.credentials import Credentials
 from .pin import Trust
 from .results import ResultError, to_wire
 from .threads import Threads
 from .vault import TokenVault, VaultError
+from .verdicts import Lost, Refused, Revoked
 
 log = logging.getLogger(__name__)
 
 Status = Literal["idle", "connecting", "pending", "connected", "reconnecting", "refused", "stopped"]
 
+Protocol = Literal["device", "multinode"]
+
 _LIMITS = Limits()
+_SOCKETS: dict[Protocol, str] = {"device": NODE_PATH, "multinode": GATEWAY_PATH}
 _EVENTS_WAITING = 256
 _PING_INTERVAL = 25.0  # seconds
 _PING_TIMEOUT = 50.0  # seconds; a pong waits behind a large result on a slow uplink
@@ -44,7 +54,7 @@ _CLOSE_TIMEOUT = 2.0  # seconds
 _PASSING = frozenset([408, 425, 429])
 
 
-class NodeHost:
+class NodeHost(Asking):
     """Makes this process a node of a gateway.
 
     Parameters
@@ -62,6 +72,10 @@ class NodeHost:
     agent : callable, optional
         A function that answers prompts (:class:`~suzent_jupyter.protocol.function_agent.FunctionAgent`): the node then
         offers ``agent.run``, and once that is approved it is the gateway's agent where no notebook and no model is.
+        With ``protocol="multinode"`` it answers the chats that are routed to this node.
+    protocol : str
+        ``device`` for ``/ws/node``, Suzent's protocol; ``multinode`` for ``/ws/gateway``, where this node proves with a
+        key of its own who it is, takes chats, and may ask other nodes (:meth:`ainvoke`, :meth:`ask`).
     token : str, optional
         A device token to use instead of the kept one.
     description, tags : optional
@@ -87,7 +101,9 @@ class NodeHost:
     node_id : str
         This device's id on the gateway, once connected.
     gateway_id : str
-        The gateway's identity where a pairing link named it, else ``""``.
+        The gateway's identity: what a pairing link named, or what it says of itself (``multinode``), else ``""``.
+    account, org, scope : str
+        Whose this node is, and with whom it is shared, where the gateway says so (``multinode``).
     approved, pending_approval : list of str
         Commands that may be called, and that wait for the operator, where the gateway says so.
 
@@ -113,6 +129,7 @@ class NodeHost:
         platform: str | None = None,
         capabilities: Iterable[Any] | None = None,
         agent: Callable[..., Any] | None = None,
+        protocol: Protocol = "device",
         token: str | None = None,
         description: str | None = None,
         tags: Sequence[str] | None = None,
@@ -124,7 +141,10 @@ class NodeHost:
         backoff: Backoff | None = None,
     ) -> None:
         link = pairing_link(url)
-        self.url = socket_url(link.socket_url if link else url)
+        if protocol not in _SOCKETS:
+            raise ValueError(f"{protocol!r} is no protocol of nodes; there are {' and '.join(_SOCKETS)}.")
+        self.protocol = protocol
+        self.url = socket_url(link.base_url if link else url, _SOCKETS[protocol])
         self.gateway_id = link.gateway_id if link else ""
         self._ticket = link.ticket if link else ""
         if link is not None and pin is None:
@@ -142,6 +162,7 @@ class NodeHost:
         self.node_identity = node_identity
         self.vault = vault or TokenVault()
         self._trust = Trust(self.url, pin, self.vault)
+        self.credentials = Credentials(self.url, self.name, self.gateway_id, self.vault)
         self.on_status = on_status
         self.on_call = on_call
 
@@ -152,6 +173,7 @@ class NodeHost:
         self.retry_in: float | None = None
         self.approved: list[str] = []
         self.pending_approval: list[str] = []
+        self.account = self.org = self.scope = ""
 
         self._token = token
         self._backoff = backoff or Backoff()
@@ -225,10 +247,13 @@ class NodeHost:
         Raises
         ------
         SuzentError
-            ``node_disconnected`` while there is no connection, ``node_busy`` while 256 events wait to be sent.
+            ``node_disconnected`` while there is no connection, ``node_busy`` while 256 events wait to be sent,
+            ``invalid_request`` with ``protocol="multinode"``, which has no such frame.
         ResultError
             When ``data`` has no JSON form, or is too large for a frame.
         """
+        if self.protocol == "multinode":
+            raise SuzentError("invalid_request", "Nodes of /ws/gateway send no events.", hint='Use protocol="device".')
         frame = EventMessage(event=name, data=to_wire(data or {})).encode()
         limit = self._connection.frame_limit if self._connection is not None else len(frame)
         if len(frame) > limit:
@@ -276,6 +301,7 @@ class NodeHost:
     # -- the loop
 
     async def _stay_joined(self) -> Status:
+        current_work.set(self.work())  # for every task and thread from here on
         await self._recall()
         threads = Threads()
         self._set("connecting")
@@ -322,7 +348,8 @@ class NodeHost:
                 if self._trust.is_news:
                     await asyncio.to_thread(self._trust.proved)
                 try:
-                    await Connection(socket, self, threads, self.on_call).run()
+                    speak = MultinodeConnection if self.protocol == "multinode" else Connection
+                    await speak(socket, self, threads, self.on_call).run()
                 finally:
                     await socket.close()  # leaving the block by an exception alone would say 1011, a failure of ours
         except InvalidStatus as error:
@@ -364,6 +391,26 @@ class NodeHost:
             ticket=self._ticket if self._ticket and not self._token else None,
         )
 
+    def describe(self) -> NodeDescription:
+        """Return what this node says of itself (``multinode``)."""
+        declared = [each.declaration() for each in self.capabilities.values() if each.name != AGENT_COMMAND]
+        return NodeDescription(
+            name=self.name,
+            description=self.description or "",
+            platform=self.platform,
+            tags=self.tags or [],
+            capabilities=[each.model_dump(exclude_none=True) for each in declared],
+            agent=AGENT_COMMAND in self.capabilities,
+        )
+
+    def ticket(self) -> str | None:
+        """Return the pairing link's ticket, until it let this node in (``multinode``)."""
+        return self._ticket or None
+
+    def work(self, run_id: str = "") -> Work:
+        """Return what a call or a run of this node works for."""
+        return Work(self, run_id)
+
     def on_pending(self, code: str, message: str) -> None:
         """Note that an operator must approve ``code``."""
         log.info("Node '%s' waits for approval: %s", self.name, message)
@@ -378,6 +425,12 @@ class NodeHost:
             await self._keep("set", self._token_key, token)
         self._connection = connection
         self.node_id = clean_text(frame.get("node_id"), 128) or None
+        if self.protocol == "multinode":
+            self._ticket = ""
+            self.gateway_id = self.credentials.gateway_id
+            self.account, self.org, self.scope = (
+                clean_text(frame.get(key), 128) for key in ("account", "org", "scope")
+            )
         self.on_approved(frame)
         for warning in _texts(frame.get("warnings")):
             log.warning("The gateway says: %s", warning)
@@ -397,12 +450,16 @@ class NodeHost:
         return f"node:{self.url}:{self.name}"
 
     async def _recall(self) -> None:
+        if self.protocol == "multinode":
+            return  # its key is its token
         if not self._token:
             self._token = await self._keep("get", self._token_key)
         if not self.node_identity:
             self.node_identity = await self._keep("setdefault", f"identity:{self.name}", lambda: secrets.token_hex(16))
 
     async def _forget(self) -> None:
+        if self.protocol == "multinode":
+            return  # the key stays; approving it is the gateway's business
         self._token = None
         await self._keep("delete", self._token_key)
 

@@ -34,6 +34,10 @@ _MEDIA_TYPES = (
 class ResultError(ValueError):
     """A value has no JSON form, or is too large for a frame."""
 
+    def __init__(self, message: str, code: str = "bad_answer") -> None:
+        super().__init__(message)
+        self.code = code
+
 
 def binary(data: bytes, media_type: str = "", name: str = "") -> dict[str, str]:
     """Return binary data as it stands in a result: ``{"media_type", "base64", "name"?}``.
@@ -75,7 +79,12 @@ def to_wire(value: Any) -> Any:
 
 
 def encode_result(request_id: str, value: Any, limit: int) -> bytes:
-    """Return the ``result`` frame of a call that succeeded, at most ``limit`` bytes.
+    """Return the ``result`` frame of a call that succeeded; see :func:`encode_frame`."""
+    return encode_frame({"type": "result", "request_id": request_id, "success": True}, value, limit)
+
+
+def encode_frame(head: dict[str, Any], value: Any, limit: int) -> bytes:
+    """Return a frame that carries ``value`` as its ``result``, at most ``limit`` bytes.
 
     Raises
     ------
@@ -83,13 +92,14 @@ def encode_result(request_id: str, value: Any, limit: int) -> bytes:
         When ``value`` has no JSON form or the frame would be larger.
     """
     try:
-        frame = encode({"type": "result", "request_id": request_id, "success": True, "result": to_wire(value)})
+        frame = encode({**head, "result": to_wire(value)})
     except MemoryError:
         raise ResultError("The result is too large for this device's memory.") from None
     if len(frame) > limit:
         raise ResultError(
             f"The result is {len(frame):,} bytes as JSON, and this gateway takes {limit:,} in one frame; "
-            "return less, or store it and return a URL."
+            "return less, or store it and return a URL.",
+            "too_large",
         )
     return frame
 

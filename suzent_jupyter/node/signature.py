@@ -32,6 +32,10 @@ _SHORT_NAMES = {
 class ParameterError(ValueError):
     """A parameter of a call does not fit the function; the message names it."""
 
+    def __init__(self, message: str, code: str = "invalid_params") -> None:
+        super().__init__(message)
+        self.code = code
+
 
 def read_binary(value: Any) -> Any:
     """Return the bytes of base64 text, a ``data:`` URL or ``{"media_type", "base64"}``; other values as they are."""

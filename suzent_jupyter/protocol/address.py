@@ -10,6 +10,8 @@ DEFAULT_PORT = 25314
 DEFAULT_TLS_PORT = 25315
 #: Below a gateway's address, the WebSocket of devices.
 NODE_PATH = "/ws/node"
+#: Likewise, that of nodes which prove who they are with a key.
+GATEWAY_PATH = "/ws/gateway"
 #: The port of a URL that names none (RFC 9110 section 4.2, RFC 6455 section 3).
 SCHEME_PORTS = {"ws": 80, "http": 80, "wss": 443, "https": 443}
 _HTTP = {"ws": "http", "http": "http", "wss": "https", "https": "https"}
@@ -25,8 +27,8 @@ def in_url(host: str) -> str:
 def http_base(address: Any) -> str:
     """Return the http(s) URL below which a gateway's routes are, from what somebody gave; ``""`` where it is none.
 
-    Without user name, query, fragment and a port that the scheme means anyway; ``ws`` and ``wss`` and the path of the
-    devices' socket are taken as well.
+    Without user name, query, fragment and a port that the scheme means anyway; ``ws`` and ``wss`` and the paths of the
+    devices' sockets are taken as well.
 
     Examples
     --------
@@ -46,9 +48,15 @@ def http_base(address: Any) -> str:
     scheme = _HTTP.get(parts.scheme)
     if scheme is None or not host or port == 0:
         return ""
-    path = parts.path.rstrip("/").removesuffix(NODE_PATH).rstrip("/")
+    path = without_socket(parts.path)
     shown = "" if port in (None, SCHEME_PORTS[scheme]) else f":{port}"
     return f"{scheme}://{in_url(host)}{shown}{path}"
+
+
+def without_socket(path: str) -> str:
+    """Return the path below which a gateway's routes are, given that or the path of one of its devices' sockets."""
+    path = path.rstrip("/")
+    return path.removesuffix(NODE_PATH if path.endswith(NODE_PATH) else GATEWAY_PATH).rstrip("/")
 
 
 def is_loopback_host(host: str) -> bool:

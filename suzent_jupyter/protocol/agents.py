@@ -82,6 +82,10 @@ class Turn(TurnPart):
         Whether nobody is there to be asked.
     may_use_asking_tools : bool
         Whether tools that would otherwise ask may be used in this turn.
+    is_remote_session : bool
+        Whether somebody of another account asks; set by the gateway, never by a caller.
+    chain : list of str
+        The nodes whose agents ask each other in this turn, the first one asked first; the last is the one that answers.
     """
 
     run_id: str
@@ -93,6 +97,8 @@ class Turn(TurnPart):
     note: str = ""
     unattended: bool = False
     may_use_asking_tools: bool = True
+    is_remote_session: bool = False
+    chain: list[str] = Field(default_factory=list)
 
 
 class Agent(Protocol):

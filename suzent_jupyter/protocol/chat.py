@@ -78,7 +78,8 @@ class MessageInfo(Body):
     outcome : str
         Of an answer: ``done``, ``stopped``, or an error code; ``""`` for a prompt.
     detail : dict
-        ``tools`` that were called, ``attachments`` that came along, ``caller``, an ``error`` message.
+        ``tools`` that were called, ``attachments`` that came along, ``caller``, an ``error`` message; ``routing`` of a
+        prompt that was routed (:class:`.routing.Decision`).
     """
 
     role: str
@@ -109,7 +110,11 @@ class SessionResponse(Body):
 
 
 class ConversationInfo(Body):
-    """A conversation. ``folder`` is ``Social`` for a peer's, ``device_id`` the grant it belongs to."""
+    """A conversation.
+
+    ``folder`` is ``Social`` for a peer's, ``device_id`` the grant it belongs to; ``target_node_id`` is the node that
+    answered last, ``""`` for this gateway's own agent.
+    """
 
     conversation_id: str
     title: str
@@ -119,6 +124,7 @@ class ConversationInfo(Body):
     updated_at: str = ""
     status: Literal["active", "idle"] = "idle"
     message_count: int = 0
+    target_node_id: str = ""
 
 
 class ConversationListResponse(Body):
@@ -149,3 +155,5 @@ class RunInfo(Body):
     finished_at: str = ""
     events: int = 0
     error: str = ""
+    node_id: str = ""
+    node_name: str = ""

@@ -45,6 +45,7 @@ ERRORS: dict[str, ErrorSpec] = {
     "node_busy": ErrorSpec(429, True, "Wait for calls under way to end, then try again."),
     "node_disconnected": ErrorSpec(502, True, "Wait for the node to reconnect, then try again."),
     "bad_answer": ErrorSpec(502, False, "The device's program answered with something else than a result."),
+    "capability_failed": ErrorSpec(502, False, "The device's own program failed; the message is what it said."),
     "revoked": ErrorSpec(502, False, "The device was revoked; pair it again to use it."),
     "deadline": ErrorSpec(504, True, "Give the call more time with `--timeout`, up to 600 s."),
     "cancelled": ErrorSpec(499, False, "The caller cancelled the call."),
@@ -105,6 +106,27 @@ ERRORS: dict[str, ErrorSpec] = {
     "nothing_running": ErrorSpec(409, False, "There is no turn to stop."),
     "run_unknown": ErrorSpec(410, False, "Its turn is over for too long; the conversation holds the answer."),
     "run_expired": ErrorSpec(504, False, "A turn may take ten minutes; ask for less at once."),
+    # nodes that prove who they are with a key
+    "jwt_required": ErrorSpec(401, False, "Send `connect` with a JWT that this device's own key signed."),
+    "jwt_malformed": ErrorSpec(401, False, "Send a compact JWT (RFC 7519) with `jwk` and `kid` in its header."),
+    "jwt_algorithm": ErrorSpec(401, False, "Sign with EdDSA and an Ed25519 key; nothing else is taken."),
+    "jwt_key": ErrorSpec(
+        401, False, "Put the public part of an Ed25519 key and its RFC 7638 thumbprint in the header."
+    ),
+    "jwt_signature": ErrorSpec(401, False, "Sign the JWT with the key whose public part its header holds."),
+    "jwt_audience": ErrorSpec(401, False, "Sign for this gateway's identity, which its pairing link names."),
+    "jwt_nonce": ErrorSpec(401, True, "Ask for a new challenge on this very socket and sign that."),
+    "jwt_expired": ErrorSpec(401, True, "Count `exp` from the challenge's `ts`, at most 60 s after it."),
+    # routing and chats
+    "no_executor": ErrorSpec(
+        503, True, "Start an app node that has an agent: `jupyter suzent node host --protocol multinode --agent FILE`."
+    ),
+    "not_executable": ErrorSpec(409, False, "Choose a node that has an agent: `%suzent route QUERY` shows which do."),
+    "not_owner": ErrorSpec(403, False, "Ask its owner."),
+    "no_org": ErrorSpec(409, False, "Set `SuzentApp.org` or `orgs`, so that there is somebody to share with."),
+    "permission_needed": ErrorSpec(403, False, "A person at that device must allow it; nobody can be asked here."),
+    "dispatch_too_deep": ErrorSpec(409, False, "Let this agent finish the work itself."),
+    "dispatch_cycle": ErrorSpec(409, False, "That agent is waiting for this one; let another do it."),
     # files
     "file_unknown": ErrorSpec(404, False, "It never was, is over, or was downloaded already; ask for it anew."),
     "attachment_refused": ErrorSpec(400, False, "Attach files that exist on the gateway's machine."),

@@ -21,7 +21,7 @@ def _limit(default: Any, unit: str, why: str) -> Any:
 class Limits:
     """The numbers in force on one gateway.
 
-    Each field's metadata holds its ``unit`` (``s``, ``bytes``, ``count`` or ``chars``) and ``why``.
+    Each field's metadata holds its ``unit`` (``s``, ``bytes``, ``count``, ``chars`` or ``share``) and ``why``.
     """
 
     # A call
@@ -112,9 +112,24 @@ class Limits:
     offered_peers: int = _limit(64, "count", "peers of an account, up to which others may add themselves by an offer")
     callback_timeout: float = _limit(5.0, "s", "in which an address that somebody gave must answer")
 
+    # Nodes that prove who they are with a key
+    tick_interval: float = _limit(30.0, "s", "how often both sides of /ws/gateway show that they live")
+    ticks_missed: int = _limit(2, "count", "ticks missing in a row that mean gone")
+    nonce_ttl: float = _limit(60.0, "s", "how long a challenge is good")
+    jwt_lifetime: float = _limit(60.0, "s", "how far after the challenge a JWT may expire")
+    jwt_bytes: int = _limit(4 * KIB, "bytes", "the JWT by which a node says who it is")
+
+    # Routing
+    router_timeout: float = _limit(3.0, "s", "in which the model must choose a node, or words decide")
+    router_confidence: float = _limit(0.5, "share", "confidence below which the model's choice does not count")
+    route_candidates: int = _limit(50, "count", "nodes the model is shown, and a decision names; the best ones")
+    delta_throttle: float = _limit(0.15, "s", "pieces of text that come within it travel together")
+    dispatch_depth: int = _limit(3, "count", "agents in a row that ask each other")
+    watchers: int = _limit(64, "count", "runs one socket watches at once")
+
     # Turns
     run_ttl: float = _limit(600.0, "s", "how long a turn may take")
-    run_kept: float = _limit(300.0, "s", "how long a finished turn can be read again from any event on")
+    run_kept: float = _limit(3600.0, "s", "how long a finished turn can be read again from any event on")
     run_bytes: int = _limit(16 * MIB, "bytes", "events of one turn; a longer answer ends it")
     runs_in_flight: int = _limit(256, "count", "turns at once; further ones get 429")
     runs_per_peer: int = _limit(128, "count", "of them by one peer; all peers together get three quarters")

@@ -84,7 +84,8 @@ class PendingNodeInfo(Body):
 
     ``kind`` is ``device`` or ``capabilities``; for the latter ``capabilities`` are the new ones only. ``replaces`` is
     the id of a device with the same identity that this approval would replace. ``invited`` devices came by a pairing
-    link; ``invitation`` is the name the operator gave it.
+    link; ``invitation`` is the name the operator gave it. ``agent`` says that it would carry out chats, and
+    ``wanted_scope`` who, as it wishes, may see it: that is its owner's to set.
     """
 
     pairing_code: str
@@ -101,6 +102,8 @@ class PendingNodeInfo(Body):
     tags: list[str] = Field(default_factory=list)
     invited: bool = False
     invitation: str = ""
+    agent: bool = False
+    wanted_scope: Literal["account", "enterprise"] = "account"
 
 
 class PendingListResponse(Body):

@@ -30,6 +30,16 @@ class ResultFrame(msgspec.Struct, gc=False):
     error: Any = None
 
 
+class NodeResultFrame(msgspec.Struct, gc=False):
+    """A ``node.invoke.result`` of an app node, likewise."""
+
+    type: str = ""
+    id: str = ""
+    ok: bool = False
+    result: Raw = NULL
+    error: Any = None
+
+
 class CallFrame(msgspec.Struct, gc=False):
     """An invoke as its caller sends it, over HTTP or a client socket, with the parameters left as raw JSON."""
 
@@ -46,6 +56,7 @@ class CallFrame(msgspec.Struct, gc=False):
 _NON_ASCII = re.compile("[^\x00-\x7f]+")
 _decoder = msgspec.json.Decoder()
 _result_decoder = msgspec.json.Decoder(ResultFrame)
+_node_result_decoder = msgspec.json.Decoder(NodeResultFrame)
 _call_decoder = msgspec.json.Decoder(CallFrame)
 _encoder = msgspec.json.Encoder()
 
@@ -103,6 +114,20 @@ def decode_frame(data: bytes | str) -> ResultFrame | Any:
     if isinstance(frame, dict) and frame.get("type") == "result":
         return {"type": "result", "request_id": frame.get("request_id")}
     return None
+
+
+def decode_node_result(data: bytes | str) -> ResultFrame | None:
+    """Parse a sound ``node.invoke.result`` as the :class:`ResultFrame` it means; None for every other frame."""
+    try:
+        frame = _node_result_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    if frame.type != "node.invoke.result":
+        return None
+    error = frame.error
+    if isinstance(error, dict) and isinstance(error.get("message"), str):
+        error = error["message"]
+    return ResultFrame("result", frame.id, frame.ok, frame.result, error)
 
 
 def encode(value: Any) -> bytes:

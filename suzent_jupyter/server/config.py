@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_core.paths import jupyter_data_dir
-from traitlets import Bool, Enum, Float, Int, List, Unicode, default, validate
+from traitlets import Bool, Dict, Enum, Float, Int, List, Unicode, default, validate
 from traitlets.config import Configurable
 
 from ..gateway.settings import Settings
@@ -73,6 +73,18 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
     agent_model = Unicode(
         "", help="The model that answers prompts, such as openai:gpt-5 or openai-chat:NAME with OPENAI_BASE_URL."
     ).tag(config=True)
+    router_model = Unicode(
+        "", help="The model that chooses the node for a prompt; without one, words and recency decide."
+    ).tag(config=True)
+    multi_user = Bool(
+        False,
+        help="Give each user of this Jupyter server an account of their own; needs an identity provider that "
+        "tells users apart. Otherwise everybody who may log in is `account`.",
+    ).tag(config=True)
+    orgs = Dict(
+        value_trait=Unicode(),
+        help="User, or Hub group as `@group`, -> organisation, where `org` does not say it for all.",
+    ).tag(config=True)
     data_dir = Unicode(help="Where the gateway keeps its database.").tag(config=True)
     account = Unicode(help="Who owns this gateway; the Hub or OS user by default.").tag(config=True)
     org = Unicode("", help="Their organisation, for nodes shared with a team.").tag(config=True)
@@ -127,5 +139,8 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
             allowed_hosts=tuple(self.allowed_hosts),
             require_ticket=self.require_ticket,
             agent_model=self.agent_model,
+            router_model=self.router_model,
+            multi_user=self.multi_user,
+            orgs=dict(self.orgs),
             mount_url=mount_url,
         )

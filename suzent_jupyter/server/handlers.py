@@ -130,12 +130,15 @@ class RouteHandler(Caller):
     async def _serve(self, **path: str) -> None:
         route = self.route()
         assert callable(route.endpoint)
+        body = self.body(route)  # or why it was refused before it was read
+        if route.owner and self.principal.account != self.service.gateway.account:
+            raise SuzentError("not_owner", "Only the owner of this gateway may do this.")
         request = Request(
             self.service,
             self.principal,
             path,
             {name: values[-1].decode(errors="replace") for name, values in self.request.query_arguments.items()},
-            self.body(route),
+            body,
             scheme=self.request.protocol,
             host=self.request.host,
             place=self.request.path,

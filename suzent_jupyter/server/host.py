@@ -36,7 +36,7 @@ LOADED = (
     "suzent_jupyter.server.contents",
     "suzent_jupyter.server.joining",
     "suzent_jupyter.server.peering.peering",
-    "suzent_jupyter.server.files.staging",
+    "suzent_jupyter.gateway.answering.staging",
     "suzent_jupyter.server.tls.port",
     "suzent_jupyter.server.listener.application",
 )
@@ -103,7 +103,7 @@ class Host:
             door_port=self._door.port,
             secret=self._door.secret,
             account=self._config.account,
-            org=self._config.org,
+            org=self._config.own_org,
         )
         try:
             await asyncio.to_thread(self._publish, self._lock, facts)
@@ -122,9 +122,9 @@ class Host:
         for module in (*LOADED, *modules):
             await asyncio.to_thread(import_module, module)
         from ..discovery import Discovery
+        from ..gateway.answering.staging import remove_leftovers
         from ..gateway.gateway import Gateway
         from .contents import file_access
-        from .files.staging import remove_leftovers
         from .joining import Joining
         from .own_address import OwnAddress
         from .peering.peering import Peering
@@ -135,9 +135,11 @@ class Host:
             config.settings,
             config.limits,
             account=config.account,
-            org=config.org,
+            org=config.own_org,
             require_ticket=config.require_ticket,
             agent_model=config.agent_model,
+            router_model=config.router_model,
+            single_account=not config.multi_user,
             trusted_token=self._service.kernel_token.principal,
         )
         self.gateway.files = file_access(config.contents, config.limits, config.data_dir)

@@ -39,7 +39,8 @@ async def find_jupyter_caller(handler: Any, route: Route) -> tuple[Literal["nobo
     SuzentError
         ``unauthorized`` or ``forbidden``.
     """
-    nobody = route.authority is Authority.NONE  # whatever comes along: a device may show a token that is dead by now
+    # Whatever comes along: a device may show a token that is dead by now.
+    nobody = route.authority is Authority.NONE and not route.recognises
     token = None if nobody else find_token(handler.request.headers)
     if nobody or token is not None:
         CallContext.set(CallContext.JUPYTER_HANDLER, handler)
@@ -49,6 +50,8 @@ async def find_jupyter_caller(handler: Any, route: Route) -> tuple[Literal["nobo
             return "nobody", None
         handler.current_user = handler._jupyter_current_user = User(username="token")
         return "token", token
+    if route.recognises and not handler.check_host():
+        raise SuzentError("forbidden", "This server does not answer to that host name.")
     try:
         await JupyterHandler.prepare(handler, _redirect_to_login=False)
     except web.HTTPError as error:
@@ -56,9 +59,13 @@ async def find_jupyter_caller(handler: Any, route: Route) -> tuple[Literal["nobo
         if getattr(handler, "_jupyter_current_user", NOBODY) is not None:
             raise SuzentError("forbidden", error.log_message or "The server refused this request.") from None
     user = handler.current_user
+    if user is None and route.recognises:
+        return "nobody", None
     if user is None:
         raise SuzentError("unauthorized", "Log in to the Jupyter server, or send a token.")
     if not await ensure_async(handler.authorizer.is_authorized(handler, user, route.action, AUTH_RESOURCE)):
+        if route.recognises:
+            return "nobody", None
         raise SuzentError("forbidden", f"The server's authorizer does not let this user {route.action} devices.")
     return "user", None
 
@@ -72,7 +79,8 @@ async def jupyter_principal(handler: Any, service: GatewayService, route: Route)
     if kind == "nobody":
         return NOBODY
     if token is None:
-        return Principal(Authority.FULL, gateway.account, gateway.org, "", "user")
+        account, org = service.accounts.of(handler.current_user, handler.identity_provider, handler)
+        return Principal(Authority.FULL, account, org, "", "user")
     principal = await held_principal_of_token(service, handler.request, token)
     handler.current_user = handler._jupyter_current_user = User(username=principal.actor)
     return principal
@@ -143,12 +151,21 @@ class JupyterSocketHandler(SocketHandler, JupyterHandler):
 
     async def _prepare(self) -> None:
         self.check_upgrade()
-        self._admit(await jupyter_principal(self, self.service, self.socket_route), self.socket_route.authority)
+        route = self.socket_route
+        try:
+            principal = await jupyter_principal(self, self.service, route)
+        except SuzentError as error:
+            if not route.recognises or error.code != "unauthorized":
+                raise
+            principal = NOBODY
+        if route.recognises and principal.authority < Authority.FULL:
+            principal = NOBODY
+        self._admit(principal, route.authority)
 
     def check_origin(self, origin: str | None = None) -> bool:
         """Apply Jupyter's rule: same host, or what the server's configuration allows; none at all is a program."""
-        if self.socket_route.endpoint == "device" and self.allow_origin == "*":
-            # `*` is meant for pages that show a token; this socket asks for none, so it would be open to every page.
+        if self.socket_route.authority is Authority.NONE and self.allow_origin == "*":
+            # `*` is meant for pages that show a token; such a socket needs none, so it would be open to every page.
             origin = origin if origin is not None else self.get_origin()
             return origin is None or SocketHandler.check_origin(self, origin)
         return bool(WebSocketMixin.check_origin(self, origin))

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel
 
 from ..gateway import Authority
-from ..protocol import chat, peers, rest
+from ..protocol import chat, multinode, peers, rest, routing
 from ..protocol.address import NODE_PATH
-from . import channel, endpoints, granting, invitations
+from . import channel, choosing, endpoints, granting, invitations
 from .files import routes as transfer
 from .peering import routes as peer_routes
 from .request import Answer, Page, Request
@@ -47,13 +47,17 @@ class Route:
         Whether the body may be as large as an invoke's.
     page : bool
         Whether the answer is a page for people, which is served only under names of this machine's own.
+    recognises : bool
+        Whether callers who show a token, or are logged in to Jupyter, are known although anyone may come.
+    owner : bool
+        Whether it is for the account alone that owns the gateway.
     media, status : str, int
         What a good answer is, for the OpenAPI document.
     """
 
     method: Literal["GET", "POST", "DELETE", "WS"]
     path: str
-    endpoint: Endpoint | Literal["device", "client"]
+    endpoint: Endpoint | Literal["device", "client", "multinode"]
     authority: Authority
     action: Literal["read", "execute", "write"]
     body: type[BaseModel] | None = None
@@ -62,6 +66,8 @@ class Route:
     page: bool = False
     media: str = "application/json"
     status: int = 200
+    recognises: bool = False
+    owner: bool = False
 
     @property
     def pattern(self) -> str:
@@ -77,6 +83,7 @@ _NONE, _AGENT, _FULL = Authority.NONE, Authority.AGENT, Authority.FULL
 ROUTES: tuple[Route, ...] = (
     Route("WS", NODE_PATH, "device", _NONE, "execute"),
     Route("WS", "/ws/client", "client", _FULL, "execute"),
+    Route("WS", multinode.PATH, "multinode", _NONE, "execute", recognises=True),
     Route("GET", "/node", endpoints.browser_node, _NONE, "read", page=True),
     Route("POST", "/nodes/{node}/invoke", endpoints.invoke, _FULL, "execute",
           rest.InvokeRequest, rest.InvokeResponse, large=True),
@@ -93,13 +100,15 @@ ROUTES: tuple[Route, ...] = (
           rest.HostTokenRequest, rest.HostTokenResponse),
     Route("GET", "/nodes/config", endpoints.get_config, _FULL, "read", None, rest.ConfigResponse),
     Route("POST", "/nodes/config", endpoints.set_config, _FULL, "write",
-          rest.ConfigRequest, rest.ConfigChangeResponse),
+          rest.ConfigRequest, rest.ConfigChangeResponse, owner=True),
     Route("POST", "/nodes/invite", invitations.invite, _FULL, "write", rest.InviteRequest, rest.InviteResponse),
-    Route("GET", "/nodes/discover", endpoints.discover, _FULL, "read", None, rest.DiscoverResponse),
-    Route("POST", "/nodes/connect", endpoints.connect, _FULL, "write", rest.ConnectRequest, rest.ConnectResponse),
+    Route("GET", "/nodes/discover", endpoints.discover, _FULL, "read", None, rest.DiscoverResponse, owner=True),
+    Route("POST", "/nodes/connect", endpoints.connect, _FULL, "write",
+          rest.ConnectRequest, rest.ConnectResponse, owner=True),
     Route("POST", "/nodes/connect/stop", endpoints.disconnect, _FULL, "write",
-          rest.DisconnectRequest, rest.DisconnectResponse),
-    Route("GET", "/nodes/connections", endpoints.list_connections, _FULL, "read", None, rest.ConnectionListResponse),
+          rest.DisconnectRequest, rest.DisconnectResponse, owner=True),
+    Route("GET", "/nodes/connections", endpoints.list_connections, _FULL, "read",
+          None, rest.ConnectionListResponse, owner=True),
     Route("POST", "/nodes/grant-request", granting.grant_request, _NONE, "write",
           peers.GrantRequest, peers.GrantRequestResponse),
     Route("GET", "/nodes/grant-status/{id}", granting.grant_status, _NONE, "read", None, peers.GrantStatusResponse),
@@ -109,26 +118,33 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/nodes/grants/{id}/deny", granting.deny_grant, _FULL, "write", None, rest.PairingActionResponse),
     Route("GET", "/nodes/unauthorized", granting.list_unauthorized, _FULL, "read",
           None, peers.UnauthorizedListResponse),
-    Route("POST", "/nodes/control", peer_routes.control, _FULL, "write", peers.ControlRequest, peers.ControlResponse),
-    Route("GET", "/nodes/control-status", peer_routes.control_status, _FULL, "read", None, peers.ControlResponse),
-    Route("GET", "/nodes/peers", peer_routes.list_peers, _FULL, "read", None, peers.PeerListResponse),
+    Route("POST", "/nodes/control", peer_routes.control, _FULL, "write",
+          peers.ControlRequest, peers.ControlResponse, owner=True),
+    Route("GET", "/nodes/control-status", peer_routes.control_status, _FULL, "read",
+          None, peers.ControlResponse, owner=True),
+    Route("GET", "/nodes/peers", peer_routes.list_peers, _FULL, "read", None, peers.PeerListResponse, owner=True),
     Route("GET", "/nodes/peers/{id}/capabilities", peer_routes.peer_capabilities, _FULL, "read",
-          None, peers.PeerCapabilitiesResponse),
+          None, peers.PeerCapabilitiesResponse, owner=True),
     Route("POST", "/nodes/peers/{id}/invoke", peer_routes.invoke_peer, _FULL, "execute",
-          peers.PeerInvokeRequest, rest.InvokeResponse, large=True),
+          peers.PeerInvokeRequest, rest.InvokeResponse, large=True, owner=True),
     Route("POST", "/nodes/peers/{id}/trigger", transfer.trigger, _FULL, "execute",
-          peers.TriggerRequest, media=_EVENTS),
-    Route("POST", "/nodes/peers/{id}/stop", transfer.stop_peer, _FULL, "execute", None, chat.StopResponse),
+          peers.TriggerRequest, media=_EVENTS, owner=True),
+    Route("POST", "/nodes/peers/{id}/stop", transfer.stop_peer, _FULL, "execute", None, chat.StopResponse, owner=True),
     Route("POST", "/nodes/peers/{id}/mode", peer_routes.set_mode, _FULL, "write",
-          peers.PeerModeRequest, peers.PeerModeResponse),
+          peers.PeerModeRequest, peers.PeerModeResponse, owner=True),
     Route("POST", "/nodes/peers/{id}/reverse", peer_routes.set_reverse, _FULL, "write",
-          peers.PeerReverseRequest, peers.PeerReverseResponse),
-    Route("POST", "/nodes/peers/{id}/remove", peer_routes.remove_peer, _FULL, "write", None, peers.DoneResponse),
-    Route("GET", "/nodes/peers/{id}/files/{file}", transfer.proxy_file, _FULL, "read", media=_FILE),
-    Route("POST", "/nodes/peer-offer", peer_routes.peer_offer, _AGENT, "write", peers.PeerOffer, peers.OfferResponse),
+          peers.PeerReverseRequest, peers.PeerReverseResponse, owner=True),
+    Route("POST", "/nodes/peers/{id}/remove", peer_routes.remove_peer, _FULL, "write",
+          None, peers.DoneResponse, owner=True),
+    Route("GET", "/nodes/peers/{id}/files/{file}", transfer.proxy_file, _FULL, "read", media=_FILE, owner=True),
+    Route("POST", "/nodes/peer-offer", peer_routes.peer_offer, _AGENT, "write",
+          peers.PeerOffer, peers.OfferResponse, owner=True),
     Route("POST", "/nodes/peer-invoke", granting.peer_invoke, _AGENT, "execute",
           peers.PeerInvokeRequest, rest.InvokeResponse, large=True),
     Route("GET", "/nodes/peer-files/{file}", transfer.serve_file, _NONE, "read", media=_FILE),
+    Route("POST", "/nodes/{node}/scope", choosing.set_scope, _FULL, "write",
+          routing.ScopeRequest, routing.ScopeResponse),
+    Route("POST", "/route", choosing.route, _FULL, "execute", routing.RouteRequest, routing.Decision),
     Route("GET", "/nodes/{node}", endpoints.get_node, _FULL, "read", None, rest.NodeInfo),
     Route("POST", "/chat", channel.chat, _AGENT, "execute", chat.ChatRequest, media=_EVENTS),
     Route("POST", "/chat/stop", channel.stop, _AGENT, "execute", chat.ChatStopRequest, chat.StopResponse),

@@ -20,6 +20,7 @@ from ..gateway.settings import Settings
 from ..protocol.address import DEFAULT_PORT, DEFAULT_TLS_PORT
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
+from .accounts import Accounts
 from .addresses import AddressBook
 from .attempts import BadTokens
 from .auth import KernelToken, take_note
@@ -63,6 +64,11 @@ class ServiceConfig:
     trust_loopback: str = "never"
     require_ticket: bool = False
     agent_model: str = ""
+    router_model: str = ""
+    #: Whether each user of the Jupyter server has an account of their own here.
+    multi_user: bool = False
+    #: Account or Hub group → organisation.
+    orgs: dict[str, str] = field(default_factory=dict)
     #: The Jupyter server's contents manager, through which an agent sees files; None when alone.
     contents: Any = None
     tls: str = "off"
@@ -79,6 +85,11 @@ class ServiceConfig:
     single: bool = True
     #: False: refuse to start with :class:`AlreadyRunningError` rather than be a guest.
     may_be_guest: bool = True
+
+    @property
+    def own_org(self) -> str:
+        """The owner's organisation."""
+        return self.org or (self.orgs.get(self.account, "") if self.multi_user else "")
 
 
 def under_hub() -> bool:
@@ -226,7 +237,8 @@ class GatewayService:
             Where being a guest is not wanted.
         """
         self._config, self._modules = config, modules
-        self._token = KernelToken(config.account, config.org)
+        self._token = KernelToken(config.account, config.own_org)
+        self.accounts = Accounts(config.account, config.org, config.multi_user, config.orgs)
         self.bad_tokens = BadTokens(config.limits)
         self.streams = Streams(int(config.limits.streams_per_peer))
         self.host_names = HostNames(config.allowed_hosts)
@@ -338,7 +350,7 @@ class GatewayService:
         if note.get("machine") != this_machine():
             raise NoLockError("its holder runs on another machine")
         facts = read_host_file(str(note.get("file")))
-        if facts is not None and (facts.account, facts.org) != (self._config.account, self._config.org):
+        if facts is not None and (facts.account, facts.org) != (self._config.account, self._config.own_org):
             raise NoLockError("its holder belongs to another account")
         return facts
 
@@ -355,7 +367,7 @@ class GatewayService:
     async def _be_guest(self, facts: HostFacts, lock: GatewayLock) -> bool:
         assert self._config is not None
         if self._config.may_be_guest:
-            self._token = KernelToken(self._config.account, self._config.org, facts.token)
+            self._token = KernelToken(self._config.account, self._config.own_org, facts.token)
             self._set_environment(facts.url or self._config.mount_url)
         for module in ("suzent_jupyter.server.single.guest", *self._modules):
             await asyncio.to_thread(import_module, module)

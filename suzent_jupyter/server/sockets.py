@@ -10,9 +10,11 @@ from typing import Any, Protocol
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketHandler
 
+from ..gateway import Authority
+from ..gateway.principals import NOBODY
 from ..gateway.turns import LARGE_BYTES
 from ..protocol.errors import CLOSE_GOING_AWAY, SuzentError
-from .auth import client_address, has_forwarding_headers, is_loopback, peer_address
+from .auth import client_address, find_token, has_forwarding_headers, is_loopback, peer_address
 from .handlers import Caller, http_error
 from .refusal import refuse
 from .routes import Route
@@ -42,6 +44,7 @@ class SocketTransport:
         self.remote = client or str(handler.request.remote_ip)
         self.limited = not shared
         self.received_at = self.moved_at = self._loop.time()
+        self.content_bytes = 0
         self._watch_bytes()
 
     def _watch_bytes(self) -> None:
@@ -52,6 +55,7 @@ class SocketTransport:
             count: int | None = read(buffer)
             if count:
                 self.received_at = self.moved_at = self._loop.time()
+                self.content_bytes += count
             return count
 
         def write_to_fd(data: memoryview) -> int:
@@ -62,6 +66,10 @@ class SocketTransport:
 
         stream.read_from_fd = read_from_fd
         stream.write_to_fd = write_to_fd
+
+    def not_content(self, payload: bytes) -> None:
+        """Take note that a ping or pong was among what came in: two bytes, a mask of four, and its payload."""
+        self.content_bytes -= 6 + len(payload)
 
     def send(self, *parts: bytes | memoryview) -> asyncio.Future[None] | None:
         """Send one text frame."""
@@ -140,7 +148,24 @@ class SocketHandler(WebSocketHandler, Caller):
     def prepare(self) -> Awaitable[None] | None:
         """Find out who asks, before the handshake is answered."""
         self.check_upgrade()
+        if self.socket_route.recognises and self.shows_who_asks():
+            return self._recognise()
         return self.find_caller(self.socket_route.authority)
+
+    def shows_who_asks(self) -> bool:
+        """Tell whether something came along that may say who asks."""
+        return find_token(self.request.headers) is not None
+
+    async def _recognise(self) -> None:
+        """Find out who asks; whoever shows nothing that is worth everything is nobody, and may come all the same."""
+        try:
+            finding = self.find_caller(Authority.FULL)
+            if finding is not None:
+                await finding
+        except SuzentError as error:
+            if error.code not in ("unauthorized", "forbidden"):
+                raise
+            self.principal = NOBODY
 
     def check_upgrade(self) -> None:
         """Refuse a plain request: ``upgrade_required``."""
@@ -162,6 +187,8 @@ class SocketHandler(WebSocketHandler, Caller):
             return
         if self.socket_route.endpoint == "device":
             self.link = self.service.gateway.open_device(transport)
+        elif self.socket_route.endpoint == "multinode":
+            self.link = self.service.gateway.open_multinode(transport, self.principal)
         else:
             self.link = self.service.gateway.open_client(transport, self.principal)
 
@@ -186,8 +213,15 @@ class SocketHandler(WebSocketHandler, Caller):
 
     def on_pong(self, data: bytes) -> None:
         """Pass a pong on."""
+        if self.transport is not None:
+            self.transport.not_content(data)
         if self.link is not None:
             self.link.pong(data)
+
+    def on_ping(self, data: bytes) -> None:
+        """Take note of a ping; it has been answered."""
+        if self.transport is not None:
+            self.transport.not_content(data)
 
     def on_close(self) -> None:
         """Tell the link, and let go of it."""

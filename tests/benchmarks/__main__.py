@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks [invoke|client|devices|lag|floods|streams|startup …]`` prints numbers."""
+"""``python -m tests.benchmarks [invoke|client|devices|lag|floods|streams|startup|route|runs …]`` prints numbers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from . import route as _route
+from . import runs as _runs
 from . import streams as _streams
 from .floor import ROOT, bare_server
 from .lean import LeanClient, echo_device, idle_device, rate
@@ -297,8 +299,14 @@ async def streams() -> None:
     await _streams.streams(gateway, ROUNDS)
 
 
+async def runs() -> None:
+    """Chats on a node: events through the gateway to a watcher, over a bare WebSocket with the same frames."""
+    await _runs.runs(gateway, ROUNDS)
+
+
 def main() -> None:
-    parts = {part.__name__: part for part in (invoke, client, devices, lag, floods, streams, startup)}
+    every = (invoke, client, devices, lag, floods, streams, startup, _route.route, runs)
+    parts = {part.__name__: part for part in every}
     for name in sys.argv[1:] or parts:
         print(f"\n## {name}: {parts[name].__doc__}")
         asyncio.run(parts[name]())

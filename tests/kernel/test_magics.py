@@ -142,7 +142,8 @@ def test_every_verb_has_help(shell: Shell) -> None:
     assert {"status", "list", "describe", "pending", "invite", "approve", "deny", "devices", "revoke", "pause",
             "resume", "host-token", "config", "invoke", "audit", "use", "help",
             "discover", "connect", "connections", "disconnect", "host", "control", "peers", "grants", "unauthorized",
-            "mode", "reverse", "remove", "trigger"} == set(all_verbs())  # fmt: skip
+            "mode", "reverse", "remove", "trigger", "route", "scope", "chat",
+            "conversations"} == set(all_verbs())  # fmt: skip
 
 
 def test_settings(shell: Shell) -> None:

@@ -17,6 +17,7 @@ from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from support.gateways import ThreadedGateway
+from support.played_chats import Node, sent
 from support.played_gateway import PlayedGateway, TurnHandler
 from support.waiting import wait_for
 
@@ -209,6 +210,33 @@ def test_a_peers_answer_streams_in(
     assert error["traceback"] == ["Interrupted: the turn on Lab PC is stopped."]
     code = "import suzent_jupyter as sz\ngw = sz.connect()\n(await gw.atrigger('Lab PC', 'Hi')).text[:11]"
     assert kernel.run(code)["status"] == "ok" and "Let me see." in kernel.text  # beside the kernel's own loop
+
+
+def test_a_nodes_answer_streams_in_and_is_interrupted(
+    start_kernel: Callable[[], Kernel], played: PlayedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUZENT_BASE_URL", played.url.replace("://", f"://suzent:{played.token}@"))
+    Node(played, "# Title\n", "<script>x</script>")
+    kernel = start_kernel()
+    kernel.run("%load_ext suzent_jupyter")
+    reply = kernel.run("%%suzent chat --node 'Lab PC'\nWhat is\nthere?")
+    assert reply["status"] == "ok", kernel.text
+    assert sent(played, "chat.send")[-1]["message"] == "What is\nthere?"
+    first = next(output for output in kernel.outputs if output["type"] == "display_data")
+    assert first["data"]["text/plain"].startswith("→ Lab PC, by tier 2 (shared words)")
+    shown = next(output for output in kernel.outputs if "text/markdown" in output.get("data", {}))
+    assert "# Title" in kernel.text and "<script" not in shown["data"]["text/markdown"]
+    Node(played, "Thinking", end={})
+    request = kernel.start("%suzent chat how are you?")
+    kernel.read_until("Thinking")
+    kernel.manager.interrupt_kernel()
+    assert kernel.finish(request)["ename"] == "KeyboardInterrupt"
+    error = next(output for output in kernel.outputs if output["type"] == "error")
+    assert error["traceback"] == ["Interrupted: the run on Lab PC is stopped."]
+    assert sent(played, "chat.abort")[0]["run_id"] == "r-1"
+    Node(played, "beside the loop")
+    code = "import suzent_jupyter as sz\ngw = sz.connect()\n(await gw.achat('Hi')).text"
+    assert kernel.run(code)["status"] == "ok" and "beside the loop" in kernel.text  # beside the kernel's own loop
 
 
 def test_an_answer_is_kept_in_the_notebook(played: PlayedGateway, monkeypatch: pytest.MonkeyPatch) -> None:

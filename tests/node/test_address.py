@@ -1,6 +1,7 @@
 import pytest
 
 from suzent_jupyter.node.address import is_loopback, socket_url
+from suzent_jupyter.protocol.address import GATEWAY_PATH, http_base
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,24 @@ from suzent_jupyter.node.address import is_loopback, socket_url
 )
 def test_addresses(address: str, url: str) -> None:
     assert socket_url(address) == url
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("192.168.1.10", "ws://192.168.1.10:25314/ws/gateway"),
+        ("[::1]:9", "ws://[::1]:9/ws/gateway"),
+        ("ws://h:1/ws/node", "ws://h:1/ws/gateway"),
+        ("ws://h:1/ws/gateway/", "ws://h:1/ws/gateway"),
+        ("https://hub.example/user/ada/suzent", "wss://hub.example/user/ada/suzent/ws/gateway"),
+        ("wss://hub.example/user/ada/suzent/ws/node", "wss://hub.example/user/ada/suzent/ws/gateway"),
+        ("http://suzent:szt_secret@127.0.0.1:25314", "ws://127.0.0.1:25314/ws/gateway"),
+    ],
+)
+def test_addresses_of_the_other_socket(address: str, url: str) -> None:
+    assert socket_url(address, GATEWAY_PATH) == url
+    assert socket_url(url) == url.replace("/ws/gateway", "/ws/node")
+    assert http_base(url) == url.replace("ws", "http", 1).removesuffix("/ws/gateway")
 
 
 @pytest.mark.parametrize(

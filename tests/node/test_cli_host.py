@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from support.played_multinode import played_multinode
 
 from suzent_jupyter.cli.conformance.played_gateway import played_gateway
 
@@ -194,6 +195,41 @@ def test_the_running_gateway_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
+    ("source", "place"),
+    [
+        ("def answer(message):\n    return f'I say {message}'\ndef other():\n    pass\n", "bot.py"),
+        ("def only(message):\n    return f'I say {message}'\n", "bot"),
+        ("def other(): pass\ndef one(message):\n    return f'I say {message}'\n", "bot.py:one"),
+        ("import suzent_jupyter as sz\n@sz.agent\ndef x(message):\n    return f'I say {message}'\n", "bot.py"),
+    ],
+)
+def test_an_agent_that_takes_chats(tmp_path: Path, source: str, place: str) -> None:
+    (tmp_path / "bot.py").write_text(source)
+
+    async def main() -> None:
+        options = ("--protocol", "multinode", "--agent", place, "--no-builtin")
+        async with played_multinode() as gateway:
+            address = gateway.url.replace("ws://", "http://").removesuffix("/ws/gateway")
+            async with process(tmp_path, "--url", address, *options) as host:
+                assert f"Connecting to {gateway.url} as 'Local PC' (agent.run)" in await line(host)
+                visit = await gateway.visit(30)
+                assert visit.connect["node"]["agent"] is True and visit.connect["node"]["capabilities"] == []
+                await visit.send({"type": "pending", "pairing_code": "K7M2QX", "message": "x"})
+                assert "jupyter suzent node approve K7M2QX" in await line(host)
+                await visit.welcome()
+                assert await line(host) == "Connected as node-1\n"
+                await visit.chat("r", "hello")
+                events = await visit.ended_run("r")
+                assert events[1]["delta"] == "I say hello" and events[-1]["type"] == "RUN_FINISHED"
+                host.send_signal(signal.SIGINT)
+                while await line(host) != "Stopped\n":
+                    pass
+                assert await asyncio.wait_for(host.wait(), 10) == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["--url", "ftp://x"], "is not the address of a gateway"),
@@ -205,10 +241,15 @@ def test_the_running_gateway_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
         (["--no-builtin"], "would offer nothing"),
         (["--capabilities", "nothing.*"], "no capability 'nothing.*'; known: system.info"),
         (["--name", ""], "needs a name"),
+        (["--agent", "two.py"], "two.py has no agent: put @agent above its function"),
+        (["--agent", "two.py:three"], "two.py has no function 'three'"),
+        (["--agent", "two.py:two"], "nothing for the parameter 'what'"),
+        (["--agent", "missing.py:x"], "missing.py can't be loaded"),
     ],
 )
 def test_mistakes_are_told_in_one_line(tmp_path: Path, arguments: list[str], told: str) -> None:
     (tmp_path / "broken.py").write_text("def (:\n")
+    (tmp_path / "two.py").write_text("def one(): ...\ndef two(message, what): ...\n")
     (tmp_path / "leaving.py").write_text("raise SystemExit(5)\n")
     (tmp_path / "typed.py").write_text(
         "import threading\nfrom suzent_jupyter.node import capability\n"

@@ -55,18 +55,23 @@ class Side:
         return caught.value.code
 
     def begin(self, other: Side, prompt: str = "wait") -> Future[Answer]:
-        """Begin a turn over there that waits, and return when it does."""
+        """Begin a turn over there that waits, and return when it does and its first word is here."""
         before = other.waiting
         running: Future[Answer] = Future()
+        heard: list[str] = []
+
+        def hear(event: dict[str, Any]) -> None:
+            if event["type"] == "TEXT_MESSAGE_CONTENT":
+                heard.append(event["delta"])
 
         def work() -> None:
             try:
-                running.set_result(self.gw.trigger(other.name, prompt))
+                running.set_result(self.gw.trigger(other.name, prompt, on_event=hear))
             except BaseException as error:
                 running.set_exception(error)
 
         threading.Thread(target=work, daemon=True).start()
-        wait_for(lambda: other.waiting > before or running.done())
+        wait_for(lambda: (other.waiting > before and heard) or running.done())
         return running
 
     def control(self, other: Side, address: str = "") -> str:

@@ -81,7 +81,7 @@ def test_a_limit_must_be_a_number_above_zero(value: Any) -> None:
 def test_the_numbers_of_the_protocol() -> None:
     numbers = {name: default for name, (default, _, _) in describe_limits().items()}
     assert numbers == {**numbers, **EXPECTED}
-    assert all(unit in ("s", "bytes", "count", "chars") and why for _, unit, why in describe_limits().values())
+    assert all(unit in ("s", "bytes", "count", "chars", "share") and why for _, unit, why in describe_limits().values())
 
 
 EXPECTED = {

@@ -17,10 +17,10 @@ from support.raw_server import CHUNKED_HEAD, RawServer, chunk, whole
 from support.running import sync
 
 from suzent_jupyter.gateway import Principal
+from suzent_jupyter.gateway.answering.staging import Staging, remove_leftovers
 from suzent_jupyter.protocol.chat import InboundAttachment
 from suzent_jupyter.protocol.errors import SuzentError
 from suzent_jupyter.server.files.attachments import stage
-from suzent_jupyter.server.files.staging import Staging, remove_leftovers
 from suzent_jupyter.server.request import Request
 
 T = TypeVar("T")

@@ -31,7 +31,7 @@ FORGED = {"Authorization": "Bearer szt_forged"}
 
 def test_every_number_says_its_unit_and_why() -> None:
     for name, (default, unit, why) in describe_limits().items():
-        assert unit in ("s", "bytes", "count", "chars"), name
+        assert unit in ("s", "bytes", "count", "chars", "share"), name
         assert len(why) > 5, name
         assert default > 0, name
 

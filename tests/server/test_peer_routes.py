@@ -47,7 +47,7 @@ async def test_the_token_is_in_the_vault_and_nowhere_else(
     peering = one.service.peering
 
     async def token() -> str:
-        return await peering.token(await peering.peer(one.service.kernel_token._principal, link.peer_id))
+        return await peering.token(await peering.driven(one.service.kernel_token._principal, link.peer_id))
 
     secret = one.run(token())
     assert secret.startswith("szt_")
@@ -249,7 +249,7 @@ async def offered(link: Link, base_url: str, token: str = "szt_x") -> Any:
     principal = link.controller.service.kernel_token._principal
 
     async def own() -> str:
-        return await peering.token(await peering.peer(principal, link.peer_id))
+        return await peering.token(await peering.driven(principal, link.peer_id))
 
     headers = {"Authorization": f"Bearer {link.controller.run(own())}"}
     async with link.target.http(headers=headers) as http:
@@ -405,7 +405,7 @@ async def test_another_account_sees_no_peer(one: ThreadedGateway, other: Threade
     stranger = replace(one.service.kernel_token._principal, account="eve")
     assert one.call(one.service.peering.listing, stranger) == []
     with pytest.raises(Exception, match="There is no peer"):
-        one.run(one.service.peering.peer(stranger, link.peer_id))
+        one.run(one.service.peering.driven(stranger, link.peer_id))
 
 
 @sync

@@ -26,7 +26,7 @@ async def token_of(link: Link) -> str:
     peering, principal = link.controller.service.peering, link.controller.service.kernel_token._principal
 
     async def own() -> str:
-        return await peering.token(await peering.peer(principal, link.peer_id))
+        return await peering.token(await peering.driven(principal, link.peer_id))
 
     return link.controller.run(own())
 

@@ -15,6 +15,9 @@ from .gateways import ThreadedGateway
 EXPECTED: dict[tuple[str, str], str] = {
     ("WS", "/ws/node"): "none",
     ("WS", "/ws/client"): "full",
+    ("WS", "/ws/gateway"): "none",
+    ("POST", "/route"): "full",
+    ("POST", "/nodes/{node}/scope"): "full",
     ("GET", "/node"): "none",
     ("GET", "/nodes"): "agent",
     ("GET", "/nodes/{node}"): "full",
@@ -70,6 +73,7 @@ EXPECTED: dict[tuple[str, str], str] = {
 
 #: Jupyter's authorizer is asked for `execute` here, for `read` at every other GET, for `write` at the rest.
 EXECUTABLE = {
+    ("POST", "/route"),
     ("WS", "/ws/client"),
     ("POST", "/nodes/{node}/invoke"),
     ("POST", "/nodes/peers/{id}/invoke"),
@@ -146,7 +150,10 @@ async def ask(http: httpx.AsyncClient, base: str, method: str, path: str, header
         status = answer.status_code
         if status in (401, 403):
             body = answer.json()
-            assert body["code"] in (("unauthorized",) if status == 401 else ("forbidden", "forbidden_host")), url
+            assert body["code"] in (("unauthorized",) if status == 401 else ("forbidden", "forbidden_host")), (
+                url,
+                body,
+            )
             assert "Set-Cookie" not in answer.headers or "szt_" not in answer.headers["Set-Cookie"]
         if status >= 400:
             assert set(answer.json()) >= {"error", "code", "hint", "retryable"}, (url, answer.text)

@@ -1,5 +1,6 @@
-"""A local OpenAI-compatible server, as a process: chat completions over SSE, scripted by the model's name.
+"""A local OpenAI-compatible server, as a process: chat completions, scripted by the model's name.
 
+It answers over SSE, and with plain JSON where the request does not ask for a stream.
 ``python model_server.py LOG`` listens on a free port of 127.0.0.1, prints it, and writes every request it gets to LOG
 as a line of JSON. A model is named ``scenario`` or ``scenario;key=value;…``; see :data:`SCENARIOS`.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -62,6 +64,9 @@ class Exchange:
         await self.writer.drain()
 
     async def text(self, *parts: str, usage: int = 10) -> None:
+        if not self.body.get("stream"):
+            await self.whole("".join(parts), usage)
+            return
         await self.start()
         await self.chunk({"role": "assistant", "content": ""})
         for part in parts:
@@ -70,6 +75,27 @@ class Exchange:
         await self.chunk(usage=usage)
         await self.raw("data: [DONE]\n\n")
         await self.end()
+
+    async def whole(self, text: str, usage: int = 10) -> None:
+        """Answer at once, with a ``chat.completion``."""
+        await self.json(
+            {
+                "id": "chatcmpl-1",
+                "object": "chat.completion",
+                "created": 1,
+                "model": self.body["model"],
+                "choices": [
+                    {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"},
+                ],
+                "usage": {"prompt_tokens": usage, "completion_tokens": 1, "total_tokens": usage + 1},
+            }
+        )
+
+    async def json(self, value: Any) -> None:
+        body = json.dumps(value).encode()
+        await self.head(200, "application/json", Content_Length=str(len(body)))
+        self.writer.write(body)
+        await self.writer.drain()
 
     async def call(self, name: str, arguments: str, usage: int = 10, text: str = "") -> None:
         await self.start()
@@ -141,6 +167,46 @@ async def busy(x: Exchange) -> None:
         await x.text("At last.")
 
 
+async def answer(x: Exchange) -> None:
+    """Say ``text`` (hex), whatever was asked."""
+    await x.text(bytes.fromhex(x.options["text"]).decode())
+
+
+def _offered(x: Exchange) -> list[dict[str, Any]]:
+    """Return the nodes that a question offers."""
+    return list(json.loads(x.body["messages"][-1]["content"])["nodes"])
+
+
+async def choose(x: Exchange) -> None:
+    """Choose the node called ``name``; ``confidence`` and ``label`` as JSON replace what belongs there.
+
+    ``after``: seconds it takes.
+    """
+    await asyncio.sleep(float(x.options.get("after", "0")))
+    labels = [node["label"] for node in _offered(x) if node.get("name") == x.options["name"]]
+    label = json.loads(bytes.fromhex(x.options["label"])) if "label" in x.options else labels[0]
+    confidence = json.loads(x.options.get("confidence", "0.9"))
+    await x.text(json.dumps({"nodeId": label, "confidence": confidence, "reason": f"{x.options['name']} suits it"}))
+
+
+_ORDER = re.compile(r"(?:choose|select|take|pick) (?:me|us|(?:only )?([A-Z]\w+))|ignore your")
+
+
+async def obey(x: Exchange) -> None:
+    """Choose as any text says that stands outside of the JSON; with ``data`` also what stands inside."""
+    nodes = _offered(x)
+    outside = [message["content"] for message in x.body["messages"][:-1]]
+    told = [match[1] for text in outside if (match := _ORDER.search(text))]
+    if "data" in x.options:
+        told += [node.get("name") for node in nodes if _ORDER.search(json.dumps(node))]
+        told += [match[1] for match in _ORDER.finditer(x.body["messages"][-1]["content"])]
+    found = [node for node in nodes if node.get("name") in told] or (nodes if told else [])
+    if found:
+        await x.text(json.dumps({"nodeId": found[0]["label"], "confidence": 1.0, "reason": "I was told to"}))
+    else:
+        await x.text(json.dumps({"nodeId": nodes[0]["label"], "confidence": 0.1, "reason": "nobody told me"}))
+
+
 async def refuse(x: Exchange) -> None:
     await x.error(int(x.options["status"]), "No, key sk-abcdefghij1234567890 at http://ada:hunter22@host/ is bad.")
 
@@ -197,7 +263,7 @@ SCENARIOS: dict[str, Callable[[Exchange], Awaitable[None]]] = {
     scenario.__name__: scenario
     for scenario in (
         hello, echo, tool, loop, huge, reasoning, busy, refuse, moved, malformed, html, cut, unfinished, stream_error,
-        hang,
+        hang, answer, choose, obey,
     )
 }  # fmt: skip
 

@@ -53,6 +53,9 @@ class PlayedGateway(Addresses):
         self.files: dict[tuple[str, str], bytes] = {}
         self.control: Record = {"status": "pending"}
         self.own_requests: list[Record] = []
+        self.answers: dict[str, Any] = {}  # path → what it answers, or the SuzentError it is refused with
+        self.chat: Callable[[ClientSocket, Record], None] | None = None  # plays what comes as chat.*
+        self.chat_frames: list[Record] = []
         self.waiting = False
         self.sockets: set[ClientSocket] = set()
         self.loop = asyncio.new_event_loop()
@@ -78,6 +81,7 @@ class PlayedGateway(Addresses):
             (r"/nodes/peers/([^/]+)/trigger", TurnHandler),
             (r"/nodes/peers/([^/]+)/(stop|mode|reverse|remove|invoke)", PeerHandler),
             (r"/nodes/peers/([^/]+)/files/([^/]+)", FileHandler),
+            (r"/(route|nodes/[^/]+/scope|conversations|conversations/.+)", AnswerHandler),
         ]
         self._server = HTTPServer(Application(routes, gateway=self))  # type: ignore[arg-type]
         sockets = bind_sockets(0, "127.0.0.1")
@@ -281,6 +285,19 @@ class FileHandler(Handler):
         self.finish(content)
 
 
+class AnswerHandler(Handler):
+    """What stands in ``answers``."""
+
+    def get(self, path: str) -> None:
+        answer = self.gateway.answers[path]
+        if isinstance(answer, SuzentError):
+            self.refuse(answer)
+        else:
+            self.finish(answer)
+
+    post = get
+
+
 class ClientSocket(WebSocketHandler):
     """``/ws/client``: lists and their changes; no node answers calls here."""
 
@@ -299,6 +316,10 @@ class ClientSocket(WebSocketHandler):
             for topic in frame["topics"]:
                 self._seqs[topic] = -1
                 self.change(topic, "snapshot", gateway.lists[topic])
+        elif frame["type"].startswith("chat."):
+            gateway.chat_frames.append(frame)
+            if gateway.chat is not None:
+                gateway.chat(self, frame)
         elif frame["type"] == "invoke":
             error = SuzentError("node_not_found", f"Node '{frame['node']}' not found among the connected nodes.")
             self.say({"type": "result", "id": frame["id"], "success": False, "status": error.status, **error.as_body()})

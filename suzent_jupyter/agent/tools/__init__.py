@@ -38,9 +38,40 @@ class FileAccess(Protocol):
         """Write a text file and return ``{path, size}``."""
 
 
+class DispatchAccess(Protocol):
+    """The agents of other nodes, as far as the caller of the turn may use them."""
+
+    async def dispatch(self, run_id: str, node: str, prompt: str) -> str:
+        """Have a node's agent answer a prompt as part of the turn ``run_id``; cancelling the task stops it.
+
+        Raises
+        ------
+        SuzentError
+            When it is refused or fails.
+        """
+
+
+class RouteAccess(Protocol):
+    """Which node suits what, as far as the caller of the turn may use them."""
+
+    async def route(self, query: str) -> dict[str, Any]:
+        """Return ``{nodes, considered, decided}``; a node is ``{node, id, has_agent, score, words, confidence, why}``.
+
+        The most suitable node comes first; ``score`` is that of shared words, ``confidence`` a model's, and
+        ``decided`` says how the first one was found.
+
+        Raises
+        ------
+        SuzentError
+            When it is refused.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Workbench:
     """The tools of one turn; None for what there is not."""
 
     nodes: NodeAccess | None = None
     files: FileAccess | None = None
+    dispatch: DispatchAccess | None = None
+    route: RouteAccess | None = None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from . import NodeAccess
 
 
-def node_tools(nodes: NodeAccess, limits: Limits, *, may_ask: bool) -> list[Tool[None]]:
+def node_tools(nodes: NodeAccess, limits: Limits, *, may_ask: bool, remote: bool = False) -> list[Tool[None]]:
     """Return ``list_nodes`` and ``invoke_node``; ``may_ask``: whether commands that would ask may be called."""
     from pydantic_ai import Tool
 
@@ -40,7 +40,7 @@ def node_tools(nodes: NodeAccess, limits: Limits, *, may_ask: bool) -> list[Tool
             The command's parameters by name.
         """
         if would_ask(command) and not may_ask:
-            raise refusal(f"The command '{clean_text(command, 128)}'")
+            raise refusal(f"The command '{clean_text(command, 128)}'", remote=remote)
         result = await nodes.invoke(node, command, params or {})
         # A result can be megabytes: not walked on the event loop.
         shown = await asyncio.to_thread(show, result, int(limits.agent_result_bytes), int(limits.agent_image_bytes))

@@ -40,6 +40,7 @@ class NewTurn:
     title: str
     folder: str = ""
     device_id: str = ""
+    target_node_id: str = ""
     detail: dict[str, Any] = field(default_factory=dict)
 
 
@@ -281,7 +282,9 @@ def _begin(connection: sa.Connection, turn: NewTurn, history: int) -> list[TurnM
 
     table, now = schema.conversations, now_text()
     here = [table.c.account == turn.account, table.c.conversation_id == turn.conversation_id]
-    if not connection.execute(sa.update(table).where(*here).values(updated_at=now)).rowcount:
+    if not connection.execute(
+        sa.update(table).where(*here).values(updated_at=now, target_node_id=turn.target_node_id)
+    ).rowcount:
         connection.execute(
             sa.insert(table).values(
                 account=turn.account,
@@ -291,6 +294,7 @@ def _begin(connection: sa.Connection, turn: NewTurn, history: int) -> list[TurnM
                 device_id=turn.device_id,
                 created_at=now,
                 updated_at=now,
+                target_node_id=turn.target_node_id,
             )
         )
     before = _messages(connection, turn.account, turn.conversation_id, history)

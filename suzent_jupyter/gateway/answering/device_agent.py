@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from ...protocol.agents import Turn, TurnAttachment, load_events
+from ...protocol.agents import Turn, load_events
 from ...protocol.device import AGENT_COMMAND
 from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
@@ -18,6 +17,7 @@ from ..calls import Outcome
 from ..principals import Authority, Principal
 from ..session import NodeSession
 from .agent_events import AgentEvents
+from .turn_bodies import shorten, turn_body
 
 if TYPE_CHECKING:
     from ag_ui.core import BaseEvent
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ..gateway import Gateway
 
 _PLAIN_ATTACHMENT_BYTES = 256 * 1024  # for devices that close on frames above 1 MiB
-_SPARE_BYTES = 64 * 1024  # of a frame, for what is neither history nor file
 
 
 class DeviceAgent:
@@ -97,20 +96,10 @@ class DeviceAgent:
         limits = self._gateway.limits
         room = limits.plain_params_bytes if plain else limits.frame_bytes
         allowed = _PLAIN_ATTACHMENT_BYTES if plain else min(limits.agent_attachment_bytes, room // 2)
-        files, left_out = _inlined(turn.attachments, int(allowed))
-        body: dict[str, Any] = turn.model_dump(mode="json", exclude={"attachments"})
-        body |= {"attachments": files, "stream": True}
+        body = turn_body(turn, allowed) | {"stream": True}
         if "agent" not in (self._session.features or ()):
             return encode({name: value for name, value in body.items() if name in self._declared()})
-        if left_out:
-            body["note"] = f"{turn.note}\nLeft out, since too large to be sent along: {', '.join(left_out)}.".strip()
-        history = body.pop("history")
-        spare = room - len(encode(body)) - _SPARE_BYTES
-        sizes = [len(encode(message)) + 1 for message in history]
-        while history and sum(sizes) > spare:
-            history.pop(0)
-            sizes.pop(0)
-        return encode({**body, "history": history})
+        return encode(shorten(body, room))
 
     def _declared(self) -> set[str]:
         """Return the parameters a device declares; one that knows no turns may fail on others."""
@@ -134,39 +123,6 @@ class _Frames:
             return
         self._seq += 1
         self._events.put(frame.get("event"), size)
-
-
-def agent_of_device(gateway: Gateway, principal: Principal) -> DeviceAgent | None:
-    """Return the agent of the account's newest connected device that has an approved one and is not paused."""
-    if not gateway.settings.nodes_enabled or gateway.settings.denies(AGENT_COMMAND):
-        return None
-    for session in reversed(list(gateway.registry)):
-        device = session.device
-        if (
-            device.account == principal.account
-            and device.status == "active"
-            and AGENT_COMMAND in session.capabilities
-            and AGENT_COMMAND in device.approved
-        ):
-            return DeviceAgent(gateway, principal, session)
-    return None
-
-
-def _inlined(attachments: list[TurnAttachment], room: int) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return files as they go over the wire, and what had to be left out. Reads from disk."""
-    files, left_out = [], []
-    for each in attachments:
-        try:
-            data = each.path.read_bytes() if each.path.stat().st_size <= room else None
-        except OSError:
-            data = None
-        if data is None:
-            left_out.append(f"{clean_text(each.name, 128)} ({each.size:,} bytes)")
-            continue
-        room -= len(data)
-        content = base64.b64encode(data).decode("ascii")
-        files.append({"name": each.name, "media_type": each.media_type, "base64": content})
-    return files, left_out
 
 
 def _told(outcome: Outcome) -> list[BaseEvent]:

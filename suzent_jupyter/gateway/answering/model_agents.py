@@ -37,7 +37,9 @@ def of_model(gateway: Gateway) -> Callable[[Principal], Agent]:
             model, workbench = import_module(_MODEL), import_module(_WORKBENCH)
         except ImportError:
             raise SuzentError("no_agent", "This gateway lacks the packages of the extra [agent].") from None
-        bench = workbench.workbench(gateway, principal, gateway.files)
+        # The server's files are its owner's.
+        files = gateway.files if principal.account == gateway.account else None
+        bench = workbench.workbench(gateway, principal, files)
         agent: Agent = model.make_model_agent(gateway.agent_model, bench, gateway.limits)
         return agent
 

@@ -56,7 +56,7 @@ def owns(principal: Principal, conversation_id: str) -> bool:
     return conversation_id == own or (prefix == f"{own}:" and _OWN_NAME.fullmatch(name) is not None)
 
 
-def conversation_of(principal: Principal, chat_id: str | None, *, fresh: bool = True) -> str:
+def conversation_of(principal: Principal, chat_id: str | None, *, fresh: bool = True, field: str = "chat_id") -> str:
     """Return the conversation that a request of this caller means.
 
     Parameters
@@ -65,6 +65,8 @@ def conversation_of(principal: Principal, chat_id: str | None, *, fresh: bool = 
         As the body names it: an id, or for a peer also a bare name of its own.
     fresh : bool
         Whether a user who names none gets a new one.
+    field : str
+        How the body calls it.
 
     Raises
     ------
@@ -83,10 +85,10 @@ def conversation_of(principal: Principal, chat_id: str | None, *, fresh: bool = 
         return wanted
     if wanted:
         if _ANY_ID.fullmatch(wanted) is None:
-            raise SuzentError("invalid_request", "`chat_id` must be 1 to 128 characters of A-Z a-z 0-9 _ . : -")
+            raise SuzentError("invalid_request", f"`{field}` must be 1 to 128 characters of A-Z a-z 0-9 _ . : -")
         return wanted
     if not fresh:
-        raise SuzentError("invalid_request", "`chat_id` must name a conversation.")
+        raise SuzentError("invalid_request", f"`{field}` must name a conversation.")
     return f"chat:{secrets.token_hex(8)}"
 
 

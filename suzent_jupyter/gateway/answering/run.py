@@ -21,6 +21,8 @@ from .conversations import Also
 from .news import News
 
 if TYPE_CHECKING:
+    from ...protocol.agents import Agent
+    from ...protocol.routing import Decision
     from .turn_events import Answer
 
 
@@ -44,6 +46,20 @@ class Prompt:
         What is to be written together with the prompt, given the run id, and with the answer, given whether it failed.
     again : callable, optional
         Whether a turn that ended with this code is to be run anew: then no answer is kept.
+    agent : Agent, optional
+        Who answers; the gateway chooses otherwise.
+    decision : Decision, optional
+        Which node was chosen for it, and why.
+    node_id, node_name : str
+        The node that answers; ``""`` for this gateway's own agent.
+    chain : tuple of str
+        The nodes whose agents ask each other, up to the one that answers.
+    remote : bool
+        Whether the agent belongs to another account than who asks.
+    folder : str
+        Where a new conversation is filed; ``""`` for where its caller's are.
+    note : str
+        What else the agent is told of who asks.
     """
 
     text: str
@@ -53,6 +69,14 @@ class Prompt:
     began: Callable[[str], Also] | None = None
     ended: Callable[[bool], Also] | None = None
     again: Callable[[str], bool] = lambda code: False
+    agent: Agent | None = None
+    decision: Decision | None = None
+    node_id: str = ""
+    node_name: str = ""
+    chain: tuple[str, ...] = ()
+    remote: bool = False
+    folder: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +110,13 @@ class Run:
         Whether that is all.
     """
 
-    def __init__(self, principal: Principal, conversation_id: str, caller: TurnCaller) -> None:
+    def __init__(self, principal: Principal, conversation_id: str, caller: TurnCaller, prompt: Prompt) -> None:
         self.run_id = secrets.token_hex(8)
         self.principal = principal
         self.account = principal.account
         self.conversation_id = conversation_id
         self.caller = caller
+        self.prompt = prompt
         self.agent = ""
         self.events: list[bytes] = []
         self.bytes = 0
@@ -157,4 +182,6 @@ class Run:
             finished_at=self.finished_at,
             events=len(self.events),
             error=f"{end.code}: {end.message}" if end is not None and end.code else "",
+            node_id=self.prompt.node_id,
+            node_name=self.prompt.node_name,
         )

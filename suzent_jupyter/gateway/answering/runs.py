@@ -12,6 +12,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +39,12 @@ _EVENTS_EACH_TURN = 16  # of the loop: an agent that never waits must not hold u
 _AGENT_SECONDS = 2.0  # to clean up after being cancelled; then it is abandoned
 _KEEP_SECONDS = 2.0  # for an answer to be on disk before its reader is told that it is over
 _STOP_SECONDS = 2.5
+_TURNS_TO_TELL = 8  # of the loop, before sockets close
 _PEERS_SHARE = 0.75  # of the turns at once; the rest is for users
 _RUNNING_TURNS_BYTES = 16  # times `run_bytes`: what those under way may take in all, beside small ones
 _SMALL_SHARE = 0.25  # of `run_bytes`: a turn below it is not ended for the others' sake
 _KEPT_TURNS_BYTES = 4  # times `run_bytes`: what finished turns may take in all
+_KEPT_TURNS = 2000  # finished, however small
 
 
 class Runs:
@@ -109,7 +112,7 @@ class Runs:
             if not self._gateway.still_speaks(principal):
                 raise SuzentError("unauthorized", "This token was revoked or paused meanwhile.")
             caller = namespaces.caller_of(principal, device)
-            run = Run(principal, conversation_id, caller)
+            run = Run(principal, conversation_id, caller, prompt)
             self._running[run.account, conversation_id] = run
             await self._load()
             turn = await self._begin(run, prompt)
@@ -144,6 +147,8 @@ class Runs:
             detail["attachments"] = [each.model_dump(exclude={"path"}) for each in prompt.attachments]
         if prompt.origin:
             detail["origin"] = prompt.origin
+        if prompt.decision is not None:
+            detail["routing"] = prompt.decision.model_dump()
         run.answer = self._events.Answer()
         kept = NewTurn(
             account=run.account,
@@ -151,8 +156,9 @@ class Runs:
             run_id=run.run_id,
             prompt=prompt.text,
             title=namespaces.title_of(caller, run.conversation_id, prompt.text),
-            folder=namespaces.SOCIAL if peer else "",
+            folder=prompt.folder or (namespaces.SOCIAL if peer else ""),
             device_id=caller.device_id,
+            target_node_id=prompt.node_id,
             detail=detail,
         )
         began = prompt.began(run.run_id) if prompt.began is not None else None
@@ -164,9 +170,12 @@ class Runs:
             history=history,
             attachments=prompt.attachments,
             caller=caller,
-            note=namespaces.note_of(principal, caller, run.conversation_id),
+            note=" ".join(filter(None, (namespaces.note_of(principal, caller, run.conversation_id), prompt.note))),
             unattended=peer,
-            may_use_asking_tools=principal.grant.unattended_tools if principal.grant is not None else not peer,
+            may_use_asking_tools=(principal.grant.unattended_tools if principal.grant is not None else not peer)
+            and not prompt.remote,
+            is_remote_session=prompt.remote,
+            chain=list(prompt.chain),
         )
 
     # -- under way --
@@ -192,7 +201,7 @@ class Runs:
         await prompt.clear()
 
     async def _read(self, run: Run, turn: Turn) -> None:
-        agent = self._gateway.agents.choose(run.principal)
+        agent = run.prompt.agent or self._gateway.agents.choose(run.principal)
         run.agent = clean_text(agent.name, 64)
         if run.closing:
             return
@@ -252,12 +261,19 @@ class Runs:
         run = self.running(principal.account, conversation_id)
         if run is None:
             raise SuzentError("nothing_running", "No turn runs in this conversation.")
+        self._stop(principal, run)
+        await run.released.wait()
+
+    def abort(self, principal: Principal, run_id: str) -> None:
+        """Stop a turn of the caller's account; one that has ended stays as it is. ``run_unknown`` for any other."""
+        self._stop(principal, self.find(principal, run_id))
+
+    def _stop(self, principal: Principal, run: Run) -> None:
         if not run.closing:
             row = Row(run.account, principal.actor, "turn.stop", node_id=run.caller.device_id, node=run.caller.name)
             row.detail = {"conversation": run.conversation_id, "run_id": run.run_id}
             self._gateway.audit.record(row)
         run.finish(End("stopped"))
-        await run.released.wait()
 
     def end_all(self) -> None:
         """End every turn with ``stopping``, and begin no other."""
@@ -270,6 +286,17 @@ class Runs:
         self.end_all()
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=_STOP_SECONDS)
+
+    async def told(self) -> None:
+        """Wait, within a bound, until turns that were ended are over and their watchers had a moment to say so."""
+        ends = [asyncio.ensure_future(run.ended()) for run in self._runs.values() if not run.over]
+        if not ends:
+            return
+        _, late = await asyncio.wait(ends, timeout=_KEEP_SECONDS)
+        for each in late:
+            each.cancel()
+        for _ in range(_TURNS_TO_TELL):
+            await asyncio.sleep(0)
 
     async def _keep(self, run: Run, end: End, prompt: Prompt) -> None:
         """Write the answer before its readers learn that it is over."""
@@ -307,14 +334,16 @@ class Runs:
             run.append(data)
             self._publish(run, len(run.events) - 1)
         run.close(end)
+        # What was asked is on disk; here it would count for nothing that is limited.
+        run.prompt = replace(run.prompt, text="", attachments=[], agent=None, decision=None)
         self._tell(run, "changed")
         self._note(run, end)
         self._finished.append(run)
-        asyncio.get_running_loop().call_later(self._limits.run_kept, self._forget, run)
+        asyncio.get_running_loop().call_later(self._limits.run_kept, self._forget, run.run_id)
         kept = sum(each.bytes for each in self._finished)
-        while kept > _KEPT_TURNS_BYTES * self._limits.run_bytes:
+        while kept > _KEPT_TURNS_BYTES * self._limits.run_bytes or len(self._finished) > _KEPT_TURNS:
             kept -= self._finished[0].bytes
-            self._forget(self._finished[0])
+            self._forget(self._finished[0].run_id)
 
     def _note(self, run: Run, end: End) -> None:
         peer = run.caller.kind == "peer"
@@ -331,8 +360,9 @@ class Runs:
             )
         )
 
-    def _forget(self, run: Run) -> None:
-        if self._runs.pop(run.run_id, None) is not None:
+    def _forget(self, run_id: str) -> None:
+        run = self._runs.pop(run_id, None)
+        if run is not None:
             self._finished.remove(run)
 
     def _conducted(self, task: asyncio.Task[None]) -> None:
@@ -355,6 +385,10 @@ class Runs:
     def running(self, account: str, conversation_id: str) -> Run | None:
         """Return the turn under way in a conversation."""
         return self._running.get((account, conversation_id))
+
+    def executed_by(self, node_id: str) -> list[Run]:
+        """Return the turns under way that a node's agent answers, oldest first."""
+        return [run for run in self._running.values() if run.prompt.node_id == node_id and not run.closing]
 
     def is_active(self, account: str, conversation_id: str) -> bool:
         """Tell whether one is."""

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ...agent.tools import FileAccess, Workbench
 from ...protocol.capabilities import CapabilitySchema
 from ...protocol.errors import SuzentError
+from ...protocol.routing import RouteCandidate
 from ...protocol.text import clean_text
 from ...protocol.wire import Raw, decode, encode
 from ..principals import Principal
+from .dispatching import ask_agent, asker_of_own
 
 if TYPE_CHECKING:
     from ..gateway import Gateway
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 _LARGE = 256 * 1024  # bytes that are not parsed on the event loop
 _ORIGIN = {"agent": True}
+_SUITABLE = 10
 
 
 def workbench(gateway: Gateway, principal: Principal, files: FileAccess | None = None) -> Workbench:
@@ -31,6 +34,8 @@ def workbench(gateway: Gateway, principal: Principal, files: FileAccess | None =
     return Workbench(
         nodes=None if grant is not None and not grant.devices else _Nodes(gateway, principal),
         files=None if grant is not None and not grant.agent else files,
+        dispatch=None if grant is not None and not (grant.agent and grant.devices) else _Agents(gateway, principal),
+        route=None if grant is not None and not grant.devices else _Routes(gateway, principal),
     )
 
 
@@ -76,6 +81,46 @@ class _Nodes:
             "description": clean_text(session.description, int(limits.description_chars)),
             "capabilities": capabilities,
         }
+
+
+class _Agents:
+    """Agents of other nodes, by the rules of every dispatch."""
+
+    def __init__(self, gateway: Gateway, principal: Principal) -> None:
+        self._gateway = gateway
+        self._principal = principal
+
+    async def dispatch(self, run_id: str, node: str, prompt: str) -> str:
+        asker = asker_of_own(self._gateway, self._principal, run_id)
+        return await ask_agent(self._gateway, asker, node, prompt, "this gateway's own agent")
+
+
+class _Routes:
+    """The choice of a node, as ``POST /route`` makes it."""
+
+    def __init__(self, gateway: Gateway, principal: Principal) -> None:
+        self._gateway = gateway
+        self._principal = principal
+
+    async def route(self, query: str) -> dict[str, Any]:
+        decision = await self._gateway.chooser.choose(self._principal, query, limit=_SUITABLE)
+        chosen = decision.choice
+        first = "" if chosen is None else chosen.node_id
+        rows = sorted(decision.candidates, key=lambda row: row.node_id != first)
+        decided = [f"{tier.tier}: {tier.outcome} ({tier.reason})" for tier in decision.tiers]
+        return {"nodes": [_suitable(row) for row in rows], "considered": decision.considered, "decided": decided}
+
+
+def _suitable(row: RouteCandidate) -> dict[str, Any]:
+    facts = {
+        "platform": row.platform or None,
+        "score": row.bm25,
+        "words": row.matched_terms or None,
+        "confidence": row.llm_confidence,
+        "why": row.llm_reason,
+    }
+    told = {name: value for name, value in facts.items() if value is not None}
+    return {"node": row.display_name, "id": row.node_id, "has_agent": row.executes, **told}
 
 
 def _capability(capability: CapabilitySchema) -> dict[str, Any]:

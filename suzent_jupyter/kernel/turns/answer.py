@@ -1,4 +1,4 @@
-"""What a peer's agent answered: its text, the tools it called, and every event of the turn."""
+"""What a peer's or node's agent answered: its text, the tools it called, and every event of the turn."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from .remote_file import RemoteFile
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from ..route import Route
 
 Record = dict[str, Any]
 
@@ -62,7 +64,7 @@ class Answer:
     Attributes
     ----------
     peer : str
-        The name of the peer whose agent answered.
+        The name of the peer, or of the node, whose agent answered.
     conversation : str
         The conversation there; the same ``chat`` continues it.
     run_id : str
@@ -75,6 +77,10 @@ class Answer:
         Why the turn ended early.
     seconds : float
         From the prompt to the end, as seen from here.
+    node_id : str
+        The node that answered a chat; ``""`` for a peer.
+    routing : dict or None
+        The gateway's decision on which node answers a chat; ``route`` shows it.
     """
 
     peer: str
@@ -84,6 +90,8 @@ class Answer:
     files: list[RemoteFile] = field(default_factory=list)
     error: TurnFailed | None = None
     seconds: float = 0.0
+    node_id: str = ""
+    routing: Record | None = None
     _find_files: Callable[[Any], list[RemoteFile]] = field(default=lambda value: [], repr=False)
 
     def __post_init__(self) -> None:
@@ -186,6 +194,22 @@ class Answer:
         from .. import frames
 
         return frames.events([(taken.at, taken.data) for taken in self._events])
+
+    @property
+    def route(self) -> Route:
+        """Which node was chosen for a chat, and why, with every candidate.
+
+        Raises
+        ------
+        ContentError
+            A peer answered: nothing was chosen.
+        """
+        from ..errors import ContentError
+        from ..route import Route
+
+        if self.routing is None:
+            raise ContentError(f"{self.peer} was named: no node was chosen for this prompt.")
+        return Route(self.routing)
 
     def check(self) -> Answer:
         """Return this answer, or raise :class:`~.errors.TurnFailed` if the turn ended in an error."""

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urlsplit
 
+from ...gateway.answering.staging import Staging
 from ...protocol.agents import TurnAttachment
 from ...protocol.chat import InboundAttachment
 from ...protocol.errors import SuzentError
@@ -17,7 +18,6 @@ from ...protocol.limits import KIB, MIB
 from ...protocol.text import clean_text
 from ..auth import has_forwarding_headers, is_loopback
 from ..request import Request
-from .staging import Staging
 
 if TYPE_CHECKING:
     from ...peers.http import PeerHttp

@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import logging
 import re
-import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from dataclasses import replace
 from importlib import import_module
@@ -21,7 +19,9 @@ from ...gateway.peers import KeptPeer, KeptPeers
 from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
 from ..background import Background
+from .flips import Flips
 from .lookup import find_grant, find_peer, shown
+from .places import is_same_host
 from .reached_at import OwnUrl
 from .status import PeerStatuses, Status
 from .view import is_grant, is_of, peer_info
@@ -29,7 +29,6 @@ from .view import is_grant, is_of, peer_info
 if TYPE_CHECKING:
     from ...gateway import Gateway, Principal
     from ...node import TokenVault
-    from ...peers.address import PeerAddress
     from ...peers.http import PeerHttp
     from ...peers.remote import RemoteGateway, Standing
     from ...peers.tokens import PeerTokens
@@ -41,7 +40,6 @@ OFFERED = "peer.offered"
 _WORD = re.compile(r"\w[\w.-]*")
 _STOP_SECONDS = 1.5
 _ASKED_FOR_PROOF = 32  # peers, when a gateway is asked for control
-_FLIPS, _FLIPS_SECONDS = 8, 600.0
 _MODULES = ("suzent_jupyter.node", "suzent_jupyter.peers.remote", "suzent_jupyter.peers.references")
 
 
@@ -393,45 +391,6 @@ class PeerBook:
         return self._locks.setdefault((account, key), asyncio.Lock())
 
 
-class Flips:
-    """How often each peer may change its mind on our token for that to be written down."""
-
-    def __init__(self) -> None:
-        self._at: dict[str, deque[float]] = {}
-
-    def allows(self, peer_id: str) -> bool:
-        """Tell whether a further change is written; that counts as one."""
-        times, now = self._at.setdefault(peer_id, deque(maxlen=_FLIPS)), time.monotonic()
-        if len(times) == _FLIPS and now - times[0] < _FLIPS_SECONDS:
-            return False
-        times.append(now)
-        return True
-
-    def forget(self, peer_id: str) -> None:
-        """Forget a peer that is gone."""
-        self._at.pop(peer_id, None)
-
-
-def is_same_host(base_url: str, other: str) -> bool:
-    """Tell whether two addresses are of one machine by their host."""
-    return urlsplit(base_url).hostname == urlsplit(other).hostname
-
-
-def looks_like_address(text: str) -> bool:
-    """Tell whether text could be meant as an address; what others call themselves must not stand for one."""
-    return any(char in text for char in ":/@") or ("." in text and " " not in text.strip())
-
-
 def _severed(peer: KeptPeer) -> SuzentError:
     message = f"{peer.name} was removed here while it answered; its turn may go on over there."
     return SuzentError("revoked", message, hint="Its operator can stop it.")
-
-
-def base_address(text: str) -> PeerAddress:
-    """Return a gateway's address in its one spelling; ``invalid_request`` for what is none."""
-    from ...peers.address import peer_address
-
-    try:
-        return peer_address(text)
-    except ValueError as error:
-        raise SuzentError("invalid_request", str(error)) from None

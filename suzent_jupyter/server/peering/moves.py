@@ -21,8 +21,9 @@ from ...protocol.peers import grant_proof
 from ...protocol.text import clean_text
 from ..auth import is_loopback
 from ..own_address import OwnAddress
-from .book import PeerBook, base_address
+from .book import PeerBook
 from .hints import Hints
+from .places import base_address
 from .view import is_grant, is_of
 
 if TYPE_CHECKING:

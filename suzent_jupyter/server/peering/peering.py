@@ -17,9 +17,10 @@ from ...protocol.params import read_timeout
 from ...protocol.peers import ControlResponse, PeerInfo, PeerListResponse
 from ...protocol.text import clean_text
 from ..own_address import OwnAddress
-from .book import NAME_CHARS, PeerBook, base_address, looks_like_address
+from .book import NAME_CHARS, PeerBook
 from .control_requests import ControlRequests, Waiting
 from .moves import Moves
+from .places import base_address, looks_like_address
 from .reached_at import OwnUrl
 from .reverse import Reverse
 from .view import inbound_info, is_grant, is_near, is_of, peer_info
@@ -80,18 +81,8 @@ class Peering:
 
     # -- what other parts use
 
-    async def peer(self, principal: Principal, reference: str) -> KeptPeer:
-        """Return a peer of the caller's account by id, unique name, address, or unique beginning of the id.
-
-        Raises
-        ------
-        SuzentError
-            ``peer_unknown``.
-        """
-        return await self._book.peer(principal, reference)
-
     async def driven(self, principal: Principal, reference: str) -> KeptPeer:
-        """Return the same, if it may be driven; ``peer_off`` otherwise."""
+        """Return a peer of the caller's account that may be driven; ``peer_unknown`` or ``peer_off`` otherwise."""
         return await self._book.driven(principal, reference)
 
     async def token(self, peer: KeptPeer) -> str:

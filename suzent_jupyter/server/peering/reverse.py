@@ -11,7 +11,8 @@ from ...gateway.devices import Device
 from ...gateway.peers import KeptPeer
 from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
-from .book import NAME_CHARS, OFFERED, PeerBook, base_address, is_same_host, looks_like_address
+from .book import NAME_CHARS, OFFERED, PeerBook
+from .places import base_address, is_same_host, looks_like_address
 from .view import is_grant
 
 if TYPE_CHECKING:

@@ -40,13 +40,12 @@ class DoorCaller(Caller):
     async def find_caller(self, least: Authority) -> None:
         """Set :attr:`principal`; refuse with ``unauthorized`` or ``forbidden``."""
         self.service.check_running()
-        gateway = self.service.gateway
-        await gateway.ready.wait()
+        await self.service.gateway.ready.wait()
         caller = self.caller
         if least is Authority.NONE:
             self.principal = NOBODY
         elif caller.kind == "user":
-            self._admit(Principal(Authority.FULL, gateway.account, gateway.org, "", "user"), least)
+            self._admit(Principal(Authority.FULL, caller.account, caller.org, "", "user"), least)
         else:
             token = find_token(self.request.headers)
             if token is None:
@@ -72,6 +71,10 @@ class DoorHandler(DoorCaller, LargeBodyHandler):
 
 class DoorSocketHandler(DoorCaller, SocketHandler):
     """Sockets for guests."""
+
+    def shows_who_asks(self) -> bool:
+        """Tell whether the guest knows who asks, or a token came along."""
+        return self.caller.kind != "nobody"
 
     def check_origin(self, origin: str) -> bool:
         """Leave it to the guest, whose server knows what origins it allows."""

@@ -34,8 +34,12 @@ async def forwarded_caller(handler: Any, route: Route, root: str) -> ForwardedCa
         if error.code != "unauthorized" or route.path not in WATCHED:
             raise
     may_write = kind != "user" or await user_may_write(handler)
+    account = org = ""
+    if kind == "user":
+        account, org = handler.service.accounts.of(handler.current_user, handler.identity_provider, handler)
     request = handler.request
-    return ForwardedCaller(kind, peer_address(request), str(request.remote_ip or ""), request.protocol, root, may_write)
+    peer, remote = peer_address(request), str(request.remote_ip or "")
+    return ForwardedCaller(kind, peer, remote, request.protocol, root, may_write, account, org)
 
 
 @web.stream_request_body

@@ -54,6 +54,8 @@ class ForwardedCaller:
         Where the guest is mounted, such as ``/user/ada/suzent``: what the request's path began with.
     may_write : bool
         Whether the caller may also change things.
+    account, org : str
+        Whose account a ``user`` is, and their organisation, by the guest's settings; ``""`` for the others.
     """
 
     kind: Literal["user", "token", "nobody"]
@@ -62,6 +64,8 @@ class ForwardedCaller:
     scheme: str
     root: str
     may_write: bool
+    account: str
+    org: str
 
     def encode(self) -> str:
         """Return the header's value."""
@@ -76,6 +80,10 @@ class ForwardedCaller:
             raise ValueError(str(error)) from error
         if caller.kind not in ("user", "token", "nobody"):
             raise ValueError("unknown kind of caller")
+        if not (isinstance(caller.account, str) and isinstance(caller.org, str)):
+            raise ValueError("an account and an organisation are text")
+        if caller.kind == "user" and not caller.account:
+            raise ValueError("a user of no account")
         return caller
 
 

@@ -19,6 +19,7 @@ from support.calls import error_of, invoke, store_loaded
 from support.client import BareClient
 from support.device import BareDevice
 from support.gateways import Addresses, JupyterServer, Process, gateway_process
+from support.keyed import KeyedNode, multinode_url
 from support.running import sync
 
 from ..test_jupyter_auth import cookies_and_origins
@@ -211,7 +212,15 @@ async def test_behind_a_proxy_nobody_is_local(pair: Pair) -> None:
 @sync
 async def test_the_door_opens_to_the_secret_alone(pair: Pair) -> None:
     port, secret = pair.secret()
-    facts = {"peer": "127.0.0.1", "remote": "127.0.0.1", "scheme": "http", "root": "/suzent", "may_write": True}
+    facts = {
+        "peer": "127.0.0.1",
+        "remote": "127.0.0.1",
+        "scheme": "http",
+        "root": "/suzent",
+        "may_write": True,
+        "account": "ada",
+        "org": "",
+    }
     caller = json.dumps({"kind": "user", **facts})
     door = f"http://127.0.0.1:{port}"
     names = ("X-Suzent-Guest", "X-Suzent-Caller")
@@ -342,3 +351,23 @@ def test_a_second_gateway_alone_says_where_the_first_is(pair: Pair, tmp_path: Pa
     assert done.returncode == 1
     assert f"runs already at {pair.host.url} (process {pair.host.process.pid})" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@sync
+async def test_people_and_keys_reach_the_gateway_of_many_nodes(pair: Pair) -> None:
+    url = multinode_url(pair.mount)
+    for headers, answer in (
+        (pair.server.jupyter_headers, "hello-ok"),
+        (pair.server.headers, "hello-ok"),
+        ({}, "error"),
+        ({"Authorization": "token wrong"}, "error"),
+    ):
+        person = KeyedNode(url)
+        person.headers = headers
+        await person.open()
+        await person.send({"type": "connect", "role": "web"})
+        assert (await person.recv())["type"] == answer, headers
+        await person.ws.close()
+    async with KeyedNode(url, "Keyed") as node:
+        await pair.host.approve(await node.code())
+        await node.joined()

@@ -1,0 +1,140 @@
+"""Agents of app nodes: ``chat.run`` out, ``chat.event`` in."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.agents import Turn, load_events
+from ...protocol.errors import SuzentError
+from ...protocol.text import clean_text
+from ...protocol.wire import encode
+from ..session import NodeSession
+from .agent_events import AgentEvents
+from .turn_bodies import shorten, turn_body
+
+if TYPE_CHECKING:
+    from ag_ui.core import BaseEvent
+
+    from ..gateway import Gateway
+
+_IN_THE_FRAME = frozenset(["run_id", "conversation_id", "message", "attachments", "caller", "is_remote_session"])
+
+
+class AppAgent:
+    """The agent of one connected app node.
+
+    Parameters
+    ----------
+    account : str
+        Whose prompts it is for.
+
+    Attributes
+    ----------
+    name : str
+        The node's own name.
+    """
+
+    def __init__(self, gateway: Gateway, account: str, session: NodeSession) -> None:
+        self._gateway = gateway
+        self._account = account
+        self._session = session
+        self.name = session.display_name
+
+    async def run(self, turn: Turn) -> AsyncIterator[BaseEvent]:
+        """Answer a turn; see :meth:`~suzent_jupyter.protocol.agents.Agent.run`.
+
+        Raises
+        ------
+        SuzentError
+            ``agent_failed`` and what else the node says in a ``RUN_ERROR``; ``turn_limit`` for events that are too
+            large or come faster than they are taken; ``node_busy``; ``node_disconnected`` or ``revoked`` when it goes.
+        """
+        await load_events()
+        session, limits = self._session, self._gateway.limits
+        frame = await asyncio.to_thread(self._frame, turn)
+        if not session.alive:
+            raise SuzentError("node_disconnected", f"{self.name} disconnected.")
+        if len(session.executing) >= limits.calls_in_flight:
+            raise SuzentError("node_busy", f"{self.name} works on {len(session.executing)} prompts already.")
+        execution = _Execution(self.name, AgentEvents(limits))
+        session.executing[turn.run_id] = execution.take
+        session.at_end.add(execution.lost)
+        try:
+            if not session.send_frame(frame):
+                raise SuzentError("node_busy", f"{self.name} has stopped reading.")
+            async with aclosing(aiter(execution.events)) as each:  # type: ignore[type-var]
+                async for event in each:
+                    yield event
+        finally:
+            session.executing.pop(turn.run_id, None)
+            session.at_end.discard(execution.lost)
+            if not execution.is_over:
+                session.send_frame(encode({"type": "chat.abort", "run_id": turn.run_id}))
+
+    def _frame(self, turn: Turn) -> bytes:
+        """Return the turn as one ``chat.run``. Reads from disk."""
+        room = self._gateway.limits.frame_bytes
+        body = shorten(turn_body(turn, min(self._gateway.limits.agent_attachment_bytes, room // 2)), room)
+        more = {name: value for name, value in body.items() if name not in _IN_THE_FRAME}
+        return encode(
+            {
+                "type": "chat.run",
+                "run_id": turn.run_id,
+                "session_id": self._conversation(turn.conversation_id),
+                "message": turn.message,
+                "attachments": body["attachments"],
+                "caller": body["caller"],
+                "is_remote_session": turn.is_remote_session,
+                "turn": more,
+            }
+        )
+
+    def _conversation(self, conversation_id: str) -> str:
+        """Return a conversation's name at the node: others' can't be called like its owner's, or each other's."""
+        if self._account == self._session.device.account:
+            return conversation_id
+        return hashlib.sha256(f"{self._account}\n{conversation_id}".encode()).hexdigest()[:32]
+
+
+class _Execution:
+    """What a node sends for one run; an event that is missing fails the run rather than bending the answer."""
+
+    def __init__(self, name: str, events: AgentEvents) -> None:
+        self.events = events
+        #: Whether the node itself has ended it, or is gone: there is nothing to abort then.
+        self.is_over = False
+        self._name = name
+        self._seq = 0
+
+    def take(self, frame: dict[str, Any], size: int) -> None:
+        """Take a ``chat.event``."""
+        if self.is_over:
+            return
+        if frame.get("seq") != self._seq:
+            self.events.finish(SuzentError("agent_failed", f"An event of {self._name} was lost on the way."))
+            return
+        self._seq += 1
+        event = frame.get("event")
+        match event.get("type") if isinstance(event, dict) else None:
+            case "RUN_FINISHED":
+                self.is_over = True
+                self.events.finish()
+            case "RUN_ERROR":
+                self.is_over = True
+                self.events.finish(self._failure(event))
+            case _:
+                self.events.put(event, size)
+
+    def lost(self, error: SuzentError) -> None:
+        """Take note that the node is gone."""
+        self.is_over = True
+        self.events.finish(error)
+
+    def _failure(self, event: Any) -> SuzentError:
+        message = clean_text(event.get("message"), 500) or f"{self._name} failed without saying why."
+        # Its own codes would pass for the gateway's.
+        return SuzentError("agent_failed", message, hint="")

@@ -1,0 +1,212 @@
+"""The part of a gateway's Python object that has to do with prompts for nodes: routing, chats, conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from .errors import KernelError, UsageError
+from .rest import Rest, segment
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .chats import Chats
+    from .conversation import Conversation
+    from .origin import Origin
+    from .route import Route
+    from .turns.answer import Answer
+    from .turns.chat import ChatTurn
+
+Record = dict[str, Any]
+
+
+class Chatting:
+    """Prompts of a :class:`~.gateway.Gateway` for its nodes."""
+
+    _rest: Rest
+    _origin: Origin
+    _last_conversation = ""
+
+    if TYPE_CHECKING:
+
+        @cached_property
+        def _chats(self) -> Chats: ...
+
+    # -- routing ----------------------------------------------------------------------------------------------
+
+    def route(self, query: str, *, node: str | None = None, executors: bool = False) -> Route:
+        """Ask which node ``query`` would go to, and why; nothing is sent to any of them.
+
+        Parameters
+        ----------
+        query : str
+            The prompt, or words for what is wanted.
+        node : str, optional
+            A node to choose yourself, by name or id; the scores are told all the same.
+        executors : bool
+            Consider only nodes that could carry out a chat, as :meth:`chat` does.
+
+        Raises
+        ------
+        NodeNotFound
+            There is no ``node`` of that name.
+        """
+        from .route import Route
+
+        body = {"query": query, "executors": executors, **({"node": node} if node else {})}
+        return Route(self._rest.post("/route", body))
+
+    async def aroute(self, query: str, *, node: str | None = None, executors: bool = False) -> Route:
+        """Ask without blocking the event loop; as :meth:`route`."""
+        from .turns.running import on_thread
+
+        return await on_thread(lambda: self.route(query, node=node, executors=executors))
+
+    def scope(self, node: str, scope: str) -> Record:
+        """Set who may see and use a node of yours: ``account`` (you) or ``enterprise`` (your organisation).
+
+        Returns
+        -------
+        dict
+            ``{success, node_id, scope, org}``, as they are in force then.
+
+        Raises
+        ------
+        KernelError
+            ``not_owner`` for a node that others share with you, ``no_org`` where there is nobody to share with.
+        """
+        answer: Record = self._rest.post(f"/nodes/{segment(node)}/scope", {"scope": scope})
+        return answer
+
+    # -- chats ------------------------------------------------------------------------------------------------
+
+    def chat(
+        self,
+        prompt: str,
+        node: str | None = None,
+        conversation: str | None = None,
+        on_event: Callable[[Record], None] | None = None,
+        on_accepted: Callable[[Record], None] | None = None,
+        show: bool = False,
+    ) -> Answer:
+        """Have the node best suited answer a prompt, and wait. Interrupting the cell aborts the run on the node.
+
+        Parameters
+        ----------
+        prompt : str
+            What to ask.
+        node : str, optional
+            The node that is to answer, by name, id or unique id prefix; chosen by the gateway otherwise.
+        conversation : str, optional
+            The id of a conversation to go on with, or ``last``: this notebook's last one, else the newest that a node
+            answered. A new one otherwise.
+        on_event : callable, optional
+            Called with each event (AG-UI, as a dict) on this thread. What it says is the node's word.
+        on_accepted : callable, optional
+            Called before the first event with the gateway's word on who answers and why.
+        show : bool
+            Show who answers, and the answer as it comes in, as the magic does.
+
+        Returns
+        -------
+        Answer
+            With ``text``, ``events``, ``tools``, ``route`` and ``conversation``.
+
+        Raises
+        ------
+        TurnFailed
+            The run ended in an error; ``answer`` holds what had come.
+        NodeNotFound
+            There is no ``node`` of that name.
+        ConnectionLost
+            The gateway was lost for good, or restarted during the run.
+        KernelError
+            It did not begin: ``no_executor``, ``not_executable``, ``conversation_busy``, ``conversation_unknown``.
+        """
+        __tracebackhide__ = True
+        if not show:
+            return self._chatted(self._chat_turn(prompt, node, conversation, on_accepted).run(on_event))
+        from .turns.chat import show_accepted
+        from .turns.live import live_view
+
+        turn = self._chat_turn(prompt, node, conversation, on_accepted or show_accepted)
+        turn.answer.shown()
+        return self._chatted(turn.run(on_event, live_view(turn.answer)))
+
+    async def achat(
+        self,
+        prompt: str,
+        node: str | None = None,
+        conversation: str | None = None,
+        on_event: Callable[[Record], None] | None = None,
+    ) -> Answer:
+        """Chat without blocking the event loop; as :meth:`chat`.
+
+        ``on_event`` is called on the loop. Cancelling the task aborts the run.
+        """
+        __tracebackhide__ = True
+        from .turns.running import on_thread
+
+        turn = await on_thread(lambda: self._chat_turn(prompt, node, conversation, None))
+        return self._chatted(await turn.arun(on_event))
+
+    def _chat_turn(
+        self, prompt: str, node: str | None, conversation: str | None, on_accepted: Callable[[Record], None] | None
+    ) -> ChatTurn:
+        from .turns.chat import ChatTurn
+
+        body: Record = {"message": prompt}
+        if node is not None:
+            body["target_node_id"] = node
+        if conversation is not None:
+            body["session_id"] = self._last() if conversation == "last" else conversation
+        origin = self._origin.current()
+        if origin:
+            body["origin"] = origin
+        return ChatTurn(self._chats, self._rest, body, on_accepted)
+
+    def _chatted(self, answer: Answer) -> Answer:
+        __tracebackhide__ = True
+        self._last_conversation = answer.conversation or self._last_conversation
+        return answer.check()
+
+    def _last(self) -> str:
+        if self._last_conversation:
+            return self._last_conversation
+        for item in self._conversations():
+            if item.get("target_node_id"):
+                return str(item["conversation_id"])
+        raise UsageError("There is no conversation with a node yet.", hint="Leave --conversation out to begin one.")
+
+    # -- conversations ----------------------------------------------------------------------------------------
+
+    @property
+    def conversations(self) -> pd.DataFrame:
+        """What was said to this gateway and its nodes, newest first; see :func:`.frames.conversations`."""
+        from . import frames
+
+        return frames.conversations(self._conversations(), self._node_names())
+
+    def conversation(self, conversation_id: str) -> Conversation:
+        """Return a conversation with its messages; ``last`` is the one :meth:`chat` would go on with."""
+        from .conversation import Conversation
+
+        wanted = self._last() if conversation_id == "last" else conversation_id
+        return Conversation(self._rest.get(f"/conversations/{segment(wanted)}"), self._node_names())
+
+    def _conversations(self) -> list[Record]:
+        items: list[Record] = self._rest.get("/conversations")["conversations"]
+        return items
+
+    def _node_names(self) -> dict[str, str]:
+        """Return the names of the nodes by id, as far as they are known right now."""
+        names: dict[str, str] = {}
+        for kind, key in (("devices", "device_id"), ("nodes", "node_id")):
+            try:
+                items = self._rest.get("/nodes" if kind == "nodes" else f"/nodes/{kind}")[kind]
+            except KernelError:  # somebody who is not the owner may not list the devices
+                continue
+            names |= {str(item.get(key)): str(item.get("display_name") or item.get("name") or "") for item in items}
+        return names

@@ -1,0 +1,142 @@
+"""An answer that is waited for: read event by event, shown, and stopped where whoever waits is interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from ..errors import KernelError
+from .answer import Answer
+
+if TYPE_CHECKING:
+    from ...protocol.sse import Event
+    from .live import NotebookView, TerminalView
+
+T = TypeVar("T")
+Record = dict[str, Any]
+
+STOP_TIMEOUT = 5.0  # s an interrupted cell waits for the other side to stop
+_LOOK = 1.0  # s
+
+
+class Stream(Protocol):
+    """The events of one turn."""
+
+    def take(self, timeout: float | None = None) -> Event | None:
+        """Return the next event, None after the last one; ``TimeoutError`` if none came in time."""
+
+    def leave(self) -> None:
+        """Stop listening; the turn itself goes on."""
+
+
+class Running:
+    """One turn; :meth:`run` waits for its end, on any thread."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self._left = threading.Event()
+
+    def open(self) -> Stream:
+        """Ask; return what the answer comes in by."""
+        raise NotImplementedError
+
+    def stop(self) -> str:
+        """Tell the other side to stop, and return what came of that as a sentence."""
+        raise NotImplementedError
+
+    def took(self, event: Record) -> None:
+        """Do what is to be done after an event was added to the answer."""
+
+    def run(
+        self, on_event: Callable[[Record], None] | None = None, view: NotebookView | TerminalView | None = None
+    ) -> Answer:
+        """Ask, and return the answer when it is complete; also one that ended in an error.
+
+        Raises
+        ------
+        KernelError
+            The request was refused, or the connection to our own gateway is lost for good.
+        KeyboardInterrupt
+            After the other side was told to stop.
+        """
+        answer, began = self.answer, time.perf_counter()
+        stream: Stream | None = None
+        note = ""
+        try:
+            stream = self.open()
+            while not answer.is_over and not self._left.is_set():
+                try:
+                    event = stream.take(min(view.due(), _LOOK) if view else _LOOK)
+                except TimeoutError:
+                    if view:
+                        view.draw()
+                    continue
+                if event is None:
+                    break
+                answer.take(event.data)
+                self.took(event.data)
+                if view:
+                    view.changed(event.data)
+                if on_event:
+                    on_event(event.data)
+        except KeyboardInterrupt as interrupt:
+            note = "Stopped here."
+            said = self.stop()
+            interrupt._render_traceback_ = lambda: [said]  # type: ignore[attr-defined]
+            raise
+        except KernelError:
+            note = "The answer broke off here." if answer.chars else ""
+            raise
+        finally:
+            if stream is not None:
+                stream.leave()
+            answer.seconds = time.perf_counter() - began
+            if view:
+                view.finish(note)
+        return answer
+
+    async def arun(self, on_event: Callable[[Record], None] | None = None) -> Answer:
+        """Ask without blocking the event loop; cancelling the task stops the turn over there."""
+        loop = asyncio.get_running_loop()
+
+        def report(event: Record) -> None:
+            if on_event is not None:
+                loop.call_soon_threadsafe(on_event, event)
+
+        try:
+            return await on_thread(lambda: self.run(report))
+        except asyncio.CancelledError:
+            self._left.set()
+            await asyncio.shield(on_thread(self.stop))
+            raise
+
+
+async def on_thread(function: Callable[[], T]) -> T:
+    """Run ``function`` on a thread of its own: turns take minutes, and asyncio's own threads are few."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def work() -> None:
+        result, problem = None, None
+        try:
+            result = function()
+        except BaseException as error:
+            problem = error
+        try:
+            loop.call_soon_threadsafe(settle, result, problem)
+        except RuntimeError:
+            pass  # that loop has ended, and with it whoever waited
+
+    threading.Thread(target=work, name="suzent-work", daemon=True).start()
+    return await future

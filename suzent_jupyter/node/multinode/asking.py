@@ -1,0 +1,88 @@
+"""What a node of ``/ws/gateway`` may ask of others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ...protocol.errors import SuzentError
+from ..connection import Connection
+from ..current import current_work
+from ..results import to_wire
+from .connection import MultinodeConnection
+from .requests import OnProgress
+
+
+class Asking:
+    """The part of a host that calls; the rest of it is called."""
+
+    protocol: str
+    name: str
+    _loop: asyncio.AbstractEventLoop | None
+    _connection: Connection | None
+
+    async def ainvoke(
+        self,
+        node: str,
+        command: str,
+        params: dict[str, Any] | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the gateway keeps it
+        on_progress: OnProgress | None = None,
+    ) -> Any:
+        """Call a command of another node and return its result; needs ``protocol="multinode"``.
+
+        Inside an agent's turn the call belongs to that turn: it has the rights of whoever asked, no more, and ends with
+        it. May be awaited on any event loop.
+
+        Parameters
+        ----------
+        node : str
+            Its id or name.
+        command : str
+            Such as ``camera.snap``.
+        params : dict, optional
+            As a result may be.
+        timeout : float, optional
+            Seconds; 30 otherwise.
+        on_progress : callable, optional
+            Called with fraction, message and data, each of which may be None, on the host's event loop.
+
+        Raises
+        ------
+        SuzentError
+            ``node_disconnected`` while there is no connection, and whatever the gateway or the node answers, such as
+            ``node_not_found`` or ``permission_needed``.
+        ResultError
+            When ``params`` has no JSON form.
+        RuntimeError
+            With ``protocol="device"``, whose nodes are called and don't call.
+        """
+        what = {"command": command, "params": to_wire(params or {})}
+        return await self._ask(lambda connection, run: connection.invoke(node, what, timeout, run, on_progress))
+
+    async def ask(self, node: str, prompt: str, *, timeout: float | None = None) -> Any:  # noqa: ASYNC109
+        """Let another node's agent answer a prompt, and return what it says; raises as :meth:`ainvoke`.
+
+        ``dispatch_too_deep`` and ``dispatch_cycle`` say that agents already ask each other too far, or in a circle.
+        """
+        what = {"agent": prompt}
+        return await self._ask(lambda connection, run: connection.invoke(node, what, timeout, run, None))
+
+    async def nodes(self) -> list[dict[str, Any]]:
+        """Return the connected nodes this one may see, as ``GET /nodes`` shows them; raises as :meth:`ainvoke`."""
+        found: list[dict[str, Any]] = await self._ask(lambda connection, _: connection.nodes())
+        return found
+
+    async def _ask(self, asking: Callable[[MultinodeConnection, str], Coroutine[Any, Any, Any]]) -> Any:
+        """Ask something over the current connection, on the host's own loop, on behalf of the current run."""
+        if self.protocol != "multinode":
+            raise RuntimeError('Nodes of /ws/node are called and don\'t call: use NodeHost(protocol="multinode").')
+        work, loop, connection = current_work.get(), self._loop, self._connection
+        if loop is None or not isinstance(connection, MultinodeConnection):
+            raise SuzentError("node_disconnected", f"Node '{self.name}' is not connected.")
+        asked = asking(connection, work.run_id if work is not None and work.host is self else "")
+        if loop is asyncio.get_running_loop():
+            return await asked
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked, loop))

@@ -1,0 +1,384 @@
+"""Tier 2: which nodes share words with a query (BM25), in an index kept up to date node by node.
+
+The formula is Okapi BM25 (Robertson and Zaragoza, 2009) with the idf of Lucene's ``BM25Similarity``,
+``ln(1 + (N - df + 0.5) / (df + 0.5))``: positive however few the nodes are. What differs, and why:
+
+- A term counts once for a node, wherever and however often it stands: 1, or 1.5 where the name, a tag or a capability's
+  name has it. A node describes itself, so repetition is no evidence; it makes the text longer and so costs.
+- A node's length counts as no less than half and no more than three times the mean, so that neither an empty
+  description is a merit nor many capabilities a fault.
+- A term that only matches weakly (see :mod:`.affinity`) counts half. With these bounds the weakest whole match, 0.70
+  idf, is above the strongest weak one, 0.56 idf: whole matches always win.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from .affinity import Affinity
+from .documents import NodeText
+from .guard import honest
+from .stopwords import STOP_WORDS
+from .tokens import terms, words
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+K1 = 1.2
+"""How soon a further occurrence adds little; Lucene's value."""
+B = 0.4
+"""How much length counts. Lucene's 0.75 is for articles; descriptions differ in length for less reason."""
+LABEL = 1.5
+WEAK = 0.5
+NODE_CHARS = 4_000
+"""Characters that are read of a node's labels, and of its descriptions: bounds the time that adding one takes."""
+QUERY_TERMS = 512
+"""Distinct terms of a query, half of them from its end."""
+KIN_TERMS = 32
+"""Of these, those that also match weakly."""
+ROWS = 100_000
+"""Pairs of term and node that one search adds up, rarest terms first: bounds its time over many nodes."""
+
+_OUT = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    text: NodeText
+    withheld: list[str]
+    weights: dict[str, float]
+    length: int
+
+
+@dataclass(slots=True)
+class _Posting:
+    slots: array[int] = field(default_factory=lambda: array("i"))
+    weights: array[float] = field(default_factory=lambda: array("f"))
+
+    def drop(self, slot: int) -> None:
+        if len(self.slots) > 64:
+            import numpy as np
+
+            at = int((np.frombuffer(self.slots, np.int32) == slot).argmax())
+        else:
+            at = self.slots.index(slot)
+        # Order is of no account, so the last one takes the place.
+        last_slot, last_weight = self.slots.pop(), self.weights.pop()
+        if at < len(self.slots):
+            self.slots[at], self.weights[at] = last_slot, last_weight
+
+
+class Members:
+    """Some of an index's nodes, each with the time it connected at."""
+
+    def __init__(self, index: KeywordIndex) -> None:
+        self._index = index
+        self._when = array("d")
+        index.members.add(self)
+
+    def put(self, node_id: str, when: float) -> None:
+        """Raises KeyError where the index does not have the node."""
+        slot = self._index.slot(node_id)
+        if slot >= len(self._when):
+            self._when.extend([_OUT] * (slot + 1 - len(self._when)))
+        self._when[slot] = when
+
+    def has(self, node_id: object) -> bool:
+        """Whether the node is a member."""
+        slot = self._index.find(node_id)
+        return 0 <= slot < len(self._when) and self._when[slot] > _OUT
+
+    def drop(self, slot: int) -> None:
+        """Forget whoever has the slot."""
+        if slot < len(self._when):
+            self._when[slot] = _OUT
+
+    def when(self, size: int, exclude: Iterable[str] = ()) -> NDArray[np.float64]:
+        """Return times by slot, ``-inf`` for those that are not members."""
+        import numpy as np
+
+        times = np.full(size, _OUT)
+        times[: len(self._when)] = np.frombuffer(self._when) if self._when else 0.0
+        for node_id in exclude:
+            if node_id in self._index:
+                times[self._index.slot(node_id)] = _OUT
+        return times
+
+
+class Scores:
+    """What a search found. Later changes of the index don't touch it.
+
+    Attributes
+    ----------
+    values : array of float
+        Score by slot; 0 where no term is shared.
+    when : array of float
+        Time of connecting by slot; ``-inf`` for nodes that were not searched.
+    asked : bool
+        Whether the query has any term; False where it is empty or has stop words only.
+    distrusted : list of int
+        Slots of nodes with text that speaks to the chooser.
+    """
+
+    def __init__(
+        self,
+        documents: list[_Document | None],
+        slots: dict[str, int],
+        values: NDArray[np.float64],
+        when: NDArray[np.float64],
+        asked: bool,
+        distrusted: list[int],
+    ) -> None:
+        self._documents, self._slots = documents, slots
+        self.distrusted = distrusted
+        self.values, self.when, self.asked = values, when, asked
+        self._origins: dict[str, list[tuple[int, str, float]]] = {}
+
+    def _note(self, place: int, term: str, idf: float, known: Iterable[str]) -> None:
+        for each in known:
+            self._origins.setdefault(each, []).append((place, term, idf if each == term else idf * WEAK))
+
+    @property
+    def of(self) -> dict[str, float]:
+        """Score by node id, of every node that shares a term with the query; empty where none does."""
+        found = {}
+        for slot in self.values.nonzero()[0].tolist():
+            document = self._documents[slot]
+            assert document is not None
+            found[document.text.node_id] = float(self.values[slot])
+        return found
+
+    def score(self, node_id: str) -> float:
+        """Return a node's score, 0 where it shares no term or was not searched."""
+        slot = self._slots.get(node_id)
+        return 0.0 if slot is None else float(self.values[slot])
+
+    def terms(self, node_id: str) -> list[str]:
+        """Return the terms of the query that the node has, the weightiest first."""
+        slot = self._slots.get(node_id)
+        document = None if slot is None or not self.values[slot] else self._documents[slot]
+        if document is None:
+            return []
+        best: dict[int, tuple[str, float]] = {}
+        for known, weight in document.weights.items():
+            for place, term, idf in self._origins.get(known, ()):
+                if place not in best or idf * weight > best[place][1]:
+                    best[place] = term, idf * weight
+        return [best[place][0] for place in sorted(best, key=lambda place: (-best[place][1], place))]
+
+    def node_id(self, slot: int) -> str:
+        """Return whose slot it is."""
+        document = self._documents[slot]
+        assert document is not None
+        return document.text.node_id
+
+
+class KeywordIndex:
+    """Nodes' words. To be used by one thread."""
+
+    def __init__(self) -> None:
+        self.members: WeakSet[Members] = WeakSet()
+        self._documents: list[_Document | None] = []
+        self._slots: dict[str, int] = {}
+        self._shared = False
+        self._free: list[int] = []
+        self._distrusted: set[int] = set()
+        self._lengths = array("i")
+        self._postings: dict[str, _Posting] = {}
+        self._affinity = Affinity()
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, node_id: object) -> bool:
+        return node_id in self._slots
+
+    def slot(self, node_id: str) -> int:
+        """Return a node's place, its own while it is here. Raises KeyError for one that is unknown."""
+        return self._slots[node_id]
+
+    def find(self, node_id: object) -> int:
+        """Return a node's slot, -1 for one that is unknown."""
+        return self._slots.get(node_id, -1)  # type: ignore[call-overload,no-any-return]
+
+    def text(self, node_id: str) -> tuple[NodeText, list[str]]:
+        """Return what a node says, without what speaks to the chooser, and what kinds of text are left out."""
+        document = self._documents[self._slots[node_id]]
+        assert document is not None
+        return document.text, document.withheld
+
+    def put(self, text: NodeText) -> None:
+        """Add a node, or replace what it said before."""
+        document = _read(text)
+        self._unshare()
+        slot = self._slots.get(text.node_id)
+        old = None if slot is None else self._documents[slot]
+        if slot is None:
+            slot = self._free.pop() if self._free else len(self._documents)
+            if slot == len(self._documents):
+                self._documents.append(None)
+                self._lengths.append(-1)
+            self._slots[text.node_id] = slot
+        (self._distrusted.add if document.withheld else self._distrusted.discard)(slot)
+        if old is not None:
+            if old.weights == document.weights:
+                self._documents[slot], self._lengths[slot] = document, document.length
+                return
+            self._drop(old, slot)
+        self._documents[slot], self._lengths[slot] = document, document.length
+        for term, weight in document.weights.items():
+            posting = self._postings.get(term)
+            if posting is None:
+                posting = self._postings[term] = _Posting()
+                self._affinity.add(term)
+            posting.slots.append(slot)
+            posting.weights.append(weight)
+
+    def remove(self, node_id: str) -> None:
+        """Forget a node, in every set of candidates too; one that is unknown is no error."""
+        if node_id not in self._slots:
+            return
+        self._unshare()
+        slot = self._slots.pop(node_id)
+        document = self._documents[slot]
+        assert document is not None
+        self._drop(document, slot)
+        self._documents[slot], self._lengths[slot] = None, -1
+        self._free.append(slot)
+        self._distrusted.discard(slot)
+        for members in self.members:
+            members.drop(slot)
+
+    def _drop(self, document: _Document, slot: int) -> None:
+        for term in document.weights:
+            posting = self._postings[term]
+            posting.drop(slot)
+            if not posting.slots:
+                del self._postings[term]
+                self._affinity.remove(term)
+
+    def _unshare(self) -> None:
+        # Scores keep these two as they were.
+        if self._shared:
+            self._documents, self._slots, self._shared = self._documents.copy(), self._slots.copy(), False
+
+    def search(
+        self, query: str | list[str], among: Members | Collection[str] | None = None, exclude: Iterable[str] = ()
+    ) -> Scores:
+        """Score nodes.
+
+        Parameters
+        ----------
+        query : str or list of str
+            The text, or its terms as :func:`.tokens.terms` gives them.
+        among : Members or collection of str, optional
+            Nodes to consider. All figures are counted over them only, as if there were no others. Members take no time
+            for each node; default all.
+        exclude : iterable of str
+            Nodes not to consider all the same.
+        """
+        import numpy as np
+
+        size = len(self._documents)
+        if isinstance(among, Members):
+            when = among.when(size, exclude)
+        else:
+            when, left_out = np.full(size, _OUT), set(exclude)
+            wanted = self._slots.keys() if among is None else self._slots.keys() & set(among)
+            when[[self._slots[node_id] for node_id in wanted - left_out]] = 0.0
+        asked = terms(query) if isinstance(query, str) else query
+        asked = _halves(list(dict.fromkeys(asked)), QUERY_TERMS)
+        self._shared = True
+        scores = Scores(self._documents, self._slots, np.zeros(size), when, bool(asked), sorted(self._distrusted))
+        if size:
+            self._score(asked, scores, np)
+        return scores
+
+    def _score(self, asked: list[str], scores: Scores, np: Any) -> None:
+        among = scores.when > _OUT
+        count = int(np.count_nonzero(among))
+        kinsfolk = set(_halves(asked, KIN_TERMS))
+        found, slots, weights = [], [], []
+        for place, term in enumerate(asked):
+            kin = self._affinity.kin(term) if term in kinsfolk else []
+            posting = self._postings.get(term)
+            if posting is None and not kin:
+                continue
+            own_slots = np.frombuffer(posting.slots, np.int32) if posting else np.empty(0, np.int32)
+            own_weights = np.frombuffer(posting.weights, np.float32) if posting else np.empty(0, np.float32)
+            if kin:
+                weak = np.zeros(len(among), bool)
+                for each in kin:
+                    weak[np.frombuffer(self._postings[each].slots, np.int32)] = True
+                weak[own_slots] = False
+                others = np.flatnonzero(weak)
+                own_slots = np.concatenate((own_slots, others))
+                own_weights = np.concatenate((own_weights, np.zeros(len(others), np.float32)))
+            found.append((place, term, kin))
+            slots.append(own_slots)
+            weights.append(own_weights)
+        if not found or not count:
+            return
+        sizes = np.fromiter(map(len, slots), np.int64, len(slots))
+        slot, weight = np.concatenate(slots), np.concatenate(weights)
+        keep = among[slot]
+        df = np.add.reduceat(keep, np.cumsum(sizes) - sizes, dtype=np.int64)
+        if df.sum() > ROWS:
+            order = np.argsort(df, kind="stable")
+            added = np.cumsum(df[order])
+            over = order[(added > ROWS) & (added > df[order])]
+            df[over] = 0
+            keep &= np.repeat(df > 0, sizes)
+        idf = np.log1p((count - df + 0.5) / (df + 0.5))
+        slot, weight, idfs = slot[keep], weight[keep].astype(np.float64), np.repeat(idf, sizes)[keep]
+        lengths = np.frombuffer(self._lengths, np.int32)
+        mean = max(int(lengths[among].sum()) / count, 1.0)
+        norm = K1 * (1 - B + B * np.clip(lengths[slot] / mean, 0.5, 3.0))
+        whole = weight > 0
+        tf = np.where(whole, weight, 1.0)
+        gains = idfs * np.where(whole, 1.0, WEAK) * tf * (K1 + 1) / (tf + norm)
+        scores.values = np.bincount(slot, weights=gains, minlength=len(among))
+        for (place, term, kin), each, number in zip(found, idf.tolist(), df.tolist(), strict=True):
+            if number:
+                scores._note(place, term, each, (term, *kin))
+
+
+def _halves(asked: list[str], most: int) -> list[str]:
+    return asked if len(asked) <= most else asked[: most // 2] + asked[-(most // 2) :]
+
+
+def _read(text: NodeText) -> _Document:
+    said, withheld = honest(_trimmed(text))
+    weights: dict[str, float] = {}
+    length = 0
+    labels = (said.name, *said.tags, *(name for name, _about in said.capabilities))
+    rest = (said.description, said.platform, *(about for _name, about in said.capabilities))
+    for weight, texts in ((LABEL, labels), (1.0, rest)):
+        left = NODE_CHARS
+        for each in texts:
+            if left <= 0:
+                break
+            found = words(each[:left])
+            left -= len(each)
+            length += len(found)
+            for term in found:
+                # A stop word is not searched, but takes its room: one more or less must not decide between equals.
+                if term not in STOP_WORDS:
+                    weights.setdefault(term, weight)
+    return _Document(said, withheld, weights, length)
+
+
+def _trimmed(text: NodeText) -> NodeText:
+    # What is read no further is not looked through either.
+    names, abouts, kept = NODE_CHARS, NODE_CHARS, list[tuple[str, str]]()
+    for name, about in text.capabilities:
+        if names <= 0:
+            break
+        kept.append((name[:names], about[: max(abouts, 0)]))
+        names, abouts = names - len(name), abouts - len(about)
+    return replace(text, description=text.description[:NODE_CHARS], capabilities=tuple(kept))

@@ -1,0 +1,180 @@
+"""A chat of one account on the node of another: the node works for it, and all else of it is the asker's alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from support.calls import error_of
+from support.chats import Person, begin, code, read, text_of
+from support.client import BareClient
+from support.device import BareDevice
+from support.executing import Work, Worker
+from support.gateways import Addresses, ThreadedGateway
+from support.running import sync, until
+
+from suzent_jupyter.gateway.devices import Device
+
+TOPICS = ["conversations", "runs", "turns"]
+Make = Callable[..., ThreadedGateway]
+
+
+class Bobs(Addresses):
+    """The same gateway as bob reaches it."""
+
+    def __init__(self, gateway: ThreadedGateway) -> None:
+        device = Device("", b"", "bob's token", scope="full", account="bob", org=gateway.config.org)
+        _, self.token = gateway.run(gateway.service.gateway.adopt(device))
+        self.url, self.service = gateway.url, gateway.service
+
+
+@dataclass
+class House:
+    gateway: ThreadedGateway
+    bobs: Bobs
+    lab: Worker
+    bob: BareClient
+
+    async def share(self, scope: str, node: str = "Lab") -> None:
+        async with self.gateway.http() as http:
+            answer = await http.post(f"/nodes/{node}/scope", json={"scope": scope})
+            assert answer.json()["scope"] == scope, answer.text
+
+
+@asynccontextmanager
+async def house(make_gateway: Make, work: Work) -> AsyncIterator[House]:
+    """Of one organisation: ada, whose node Lab has an agent and is shared, and bob, who is connected."""
+    gateway = make_gateway(org="lab")
+    gateway.service.gateway.waiting_account = None
+    bobs = await asyncio.to_thread(Bobs, gateway)
+    async with Worker(gateway, "Lab", work) as lab, BareClient(bobs) as bob:
+        each = House(gateway, bobs, lab, bob)
+        await each.share("enterprise")
+        yield each
+
+
+async def hang(node: Worker, run: dict[str, Any]) -> str:
+    await asyncio.Event().wait()
+    return ""
+
+
+@sync
+async def test_the_node_knows_for_whom_it_works_and_its_owner_hears_nothing(make_gateway: Make) -> None:
+    go = asyncio.Event()
+
+    async def wait(node: Worker, run: dict[str, Any]) -> str:
+        await go.wait()
+        return "done for bob"
+
+    async with house(make_gateway, wait) as home, BareClient(home.gateway) as ada, BareClient(home.bobs) as bob2:
+        for client in (ada, bob2):
+            await client.send(type="subscribe", topics=TOPICS)
+            for topic in TOPICS:
+                assert (await client.change(topic))["kind"] == "snapshot"
+        accepted = await begin(home.bob, message="for me")
+        run_id, conversation = accepted["run_id"], accepted["session_id"]
+        await until(lambda: home.lab.runs)
+        run = home.lab.runs[0]
+        assert run["is_remote_session"] is True
+        assert (run["caller"]["kind"], run["caller"]["name"]) == ("user", "bob")
+        assert run["turn"]["may_use_asking_tools"] is False
+        assert run["turn"]["history"] == []
+
+        def errors() -> list[str]:
+            return [each["code"] for each in home.lab.frames if each["type"] == "error"]
+
+        # Neither its owner nor the node itself may look on or stop it, while it runs and afterwards.
+        async def nothing_to_see() -> None:
+            before = len(errors())
+            for kind in ("chat.watch", "chat.abort"):
+                assert await code(ada, type=kind, run_id=run_id) == "run_unknown"
+                await home.lab.send({"type": kind, "id": "x", "run_id": run_id})
+            await until(lambda: len(errors()) == before + 2)
+            assert set(errors()) == {"run_unknown"}
+            async with home.gateway.http() as http:
+                assert (await http.get("/conversations")).json()["conversations"] == []
+                assert error_of(await http.get(f"/conversations/{conversation}"))[0] == 404
+
+        await nothing_to_see()
+        go.set()
+        assert text_of(await read(home.bob, run_id)) == "done for bob"
+        await nothing_to_see()
+        # Of all that bob's other socket was told nothing came to ada: the next she hears is her own answer.
+        heard = set()
+        while heard != set(TOPICS):
+            heard.add((await bob2.recv("change"))["topic"])
+        await ada.send(type="chat.watch", id="next", run_id="none")
+        assert (await ada.recv())["id"] == "next"
+        async with home.bobs.http() as http:
+            kept = (await http.get(f"/conversations/{conversation}")).json()
+        assert [each["content"] for each in kept["messages"]] == ["for me", "done for bob"]
+        # One of the same name that she begins is another one.
+        hers = await begin(ada, session_id=conversation, message="mine")
+        await until(lambda: len(home.lab.runs) == 2)
+        assert home.lab.runs[1]["turn"]["history"] == [] and not home.lab.runs[1]["is_remote_session"]
+        await read(ada, hers["run_id"])
+
+
+@sync
+async def test_what_it_may_do_is_what_bob_may_and_nothing_that_would_ask(make_gateway: Make) -> None:
+    able = [{"name": "echo"}, {"name": "camera.snap"}]
+
+    async def uses(node: Worker, run: dict[str, Any]) -> str:
+        own = {"run_id": run["run_id"]}
+        codes = [
+            await node.code_of(name, command=command, **own)
+            for name in ("Bobs", "Lab2", "Private")
+            for command in ("echo", "camera.snap")
+        ]
+        return " ".join(codes)
+
+    async with (
+        house(make_gateway, uses) as home,
+        Worker(home.bobs, "Bobs", capabilities=able),
+        Worker(home.gateway, "Lab2", capabilities=able),
+        Worker(home.gateway, "Private", capabilities=able),
+    ):
+        await home.share("enterprise", "Lab2")
+        said = text_of(await read(home.bob, (await begin(home.bob))["run_id"]))
+        # The command alone decides on the latter: whether there is such a node is not told.
+        assert said == "ok permission_needed ok permission_needed node_not_found permission_needed"
+
+
+@sync
+async def test_a_device_of_the_others_is_no_executor(make_gateway: Make) -> None:
+    async with (
+        house(make_gateway, hang) as home,
+        BareDevice(home.gateway.node_url, "Phone", [{"name": "agent.run"}, {"name": "echo"}]) as phone,
+        BareClient(home.gateway) as ada,
+    ):
+        await home.gateway.pair(phone)
+        await home.share("enterprise", "Phone")
+        # The newest node of all, and seen; but only Lab can be told that nobody may be asked.
+        assert (await begin(home.bob))["node_name"] == "Lab"
+        assert await code(home.bob, type="chat.send", message="hi", target_node_id="Phone") == "not_executable"
+        await home.share("account")
+        assert await code(home.bob, type="chat.send", message="hi") == "no_executor"
+        assert (await begin(ada))["node_name"] == "Phone"
+        assert (await phone.recv("invoke"))["command"] == "agent.run"
+
+
+@sync
+async def test_a_node_that_is_taken_back_stops_working_for_others(make_gateway: Make) -> None:
+    async with house(make_gateway, hang) as home, BareClient(home.gateway) as ada, Person(home.bobs) as bob2:
+        hers = (await begin(ada))["run_id"]
+        accepted = await begin(home.bob)
+        await bob2.send(type="chat.watch", id="w", run_id=accepted["run_id"])
+        await until(lambda: len(home.lab.runs) == 2)
+        await home.share("account")
+        for client in (home.bob, bob2):
+            last = (await read(client, accepted["run_id"]))[-1]
+            assert (last["code"], last["message"]) == ("node_disconnected", "Lab is no longer shared.")
+        await until(lambda: home.lab.aborted == [accepted["run_id"]])
+        assert await code(home.bob, type="chat.send", message="hi", target_node_id="Lab") == "node_not_found"
+        async with home.bobs.http() as http:
+            kept = (await http.get(f"/conversations/{accepted['session_id']}")).json()
+        assert (kept["status"], kept["messages"][-1]["outcome"]) == ("idle", "node_disconnected")
+        assert not home.gateway.service.gateway.runs._runs[hers].over

@@ -1,0 +1,150 @@
+"""The index node by node: the same as one built anew, whatever came and went, and blind to what is not searched."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from suzent_jupyter.routing.documents import NodeText
+from suzent_jupyter.routing.keyword import KeywordIndex, Members
+from suzent_jupyter.routing.recency import ranking
+
+WORDS = st.sampled_from(
+    "camera Kamera Überwachungskamera gpu gpu2 cameraSnap light.set lightning 相机 拍照 灯 カメラ the printer".split()
+)
+TEXTS = st.lists(WORDS, max_size=8).map(" ".join)
+IDS = st.sampled_from([f"n{i}" for i in range(8)])
+QUERIES = st.lists(WORDS, max_size=4).map(" ".join)
+
+
+@st.composite
+def node_texts(draw: Any) -> NodeText:
+    return NodeText(draw(IDS), draw(TEXTS), draw(TEXTS), (draw(WORDS),), "linux", ((draw(WORDS), draw(TEXTS)),))
+
+
+STEPS = st.lists(st.one_of(node_texts(), IDS), max_size=30)
+
+
+def fresh(texts: dict[str, NodeText]) -> KeywordIndex:
+    index = KeywordIndex()
+    for text in texts.values():
+        index.put(text)
+    return index
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS, QUERIES, st.lists(IDS))
+def test_what_came_and_went_leaves_no_trace(steps: list[NodeText | str], query: str, among: list[str]) -> None:
+    index, left = KeywordIndex(), dict[str, NodeText]()
+    for step in steps:
+        if isinstance(step, str):
+            index.remove(step)
+            left.pop(step, None)
+        else:
+            index.put(step)
+            left[step.node_id] = step
+    new = fresh(left)
+    assert len(index) == len(left)
+    assert index.search(query).of == new.search(query).of
+    backwards = fresh(dict(reversed(left.items())))
+    assert backwards.search(query).of == new.search(query).of
+    # Over some of them: as if there were no others.
+    some = fresh({node_id: text for node_id, text in left.items() if node_id in among})
+    few, alone = index.search(query, among), some.search(query)
+    assert few.of == alone.of
+    for node_id in left:
+        assert few.terms(node_id) == alone.terms(node_id)
+    assert ranking(few, 8) == ranking(alone, 8)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 60), st.data())
+def test_idf_stays_positive(count: int, data: Any) -> None:
+    having = data.draw(st.integers(1, count))
+    index = KeywordIndex()
+    for number in range(count):
+        index.put(NodeText(str(number), "x", "camera" if number < having else "kettle"))
+    found = index.search("camera").of
+    assert len(found) == having
+    assert all(score > 0 and math.isfinite(score) for score in found.values())
+    # The formula by hand: one occurrence at the mean length.
+    idf = math.log(1 + (count - having + 0.5) / (having + 0.5))
+    assert list(found.values()) == [pytest.approx(idf)] * having
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=200), st.text(max_size=200), st.lists(st.text(max_size=40), max_size=4))
+def test_any_text_can_be_put_and_asked(query: str, description: str, tags: list[str]) -> None:
+    index = KeywordIndex()
+    index.put(NodeText("a", "a", description, tags))
+    index.put(NodeText("b", "b", query))
+    found = index.search(query)
+    assert all(math.isfinite(score) and score > 0 for score in found.of.values())
+    index.remove("a")
+    index.remove("b")
+    assert (len(index), index._postings, index._affinity._known) == (0, {}, set())
+
+
+def test_scores_keep_what_they_found() -> None:
+    index = fresh({"a": NodeText("a", "camera"), "b": NodeText("b", "kettle")})
+    found = index.search("camera")
+    index.remove("a")
+    index.put(NodeText("c", "scanner"))
+    assert list(found.of) == ["a"]
+    assert found.terms("a") == ["camera"]
+    assert ranking(found, 5) == ["a", "b"]
+
+
+def test_a_place_that_is_used_again_belongs_to_nobody_who_had_it_before() -> None:
+    index = fresh({"a": NodeText("a", "camera")})
+    members = Members(index)
+    members.put("a", 1.0)
+    index.remove("a")
+    index.put(NodeText("b", "camera"))
+    assert index.search("camera", members).of == {}
+    assert not members.has("b")
+
+
+def test_whole_matches_always_win_over_weak_ones() -> None:
+    texts = {f"n{i}": NodeText(f"n{i}", "x", "Kamera " + "viel anderes steht hier dabei " * 40) for i in range(9)}
+    texts["weak"] = NodeText("weak", "Überwachungskamera")
+    found = fresh(texts).search("Kamera").of
+    assert len(found) == 10
+    assert min(score for node_id, score in found.items() if node_id != "weak") > found["weak"]
+
+
+def test_the_weightiest_term_comes_first() -> None:
+    index = fresh({str(i): NodeText(str(i), "x", "common rare" if i == 3 else "common") for i in range(5)})
+    assert index.search("common rare").terms("3") == ["rare", "common"]
+
+
+def test_excluded_nodes_do_not_count() -> None:
+    texts = {name: NodeText(name, "camera") for name in "abc"}
+    index = fresh(texts)
+    without = {name: text for name, text in texts.items() if name != "c"}
+    assert index.search("camera", exclude=["c", "nobody"]).of == fresh(without).search("camera").of
+
+
+def test_thousands_are_ranked_like_a_few() -> None:
+    index, members = KeywordIndex(), None
+    members = Members(index)
+    for number in range(3000):
+        index.put(NodeText(f"{number:04}", "x", "camera" if number % 3 else "kettle"))
+        members.put(f"{number:04}", float(number % 1000))
+    found = index.search("camera", members)
+    want = sorted(range(3000), key=lambda n: (-found.score(f"{n:04}"), -(n % 1000), n))
+    assert ranking(found, 50) == [f"{number:04}" for number in want[:50]]
+    newest = sorted(range(3000), key=lambda n: (-(n % 1000), n))
+    assert ranking(found, 50, by_words=False) == [f"{number:04}" for number in newest[:50]]
+
+
+def test_a_very_long_query_is_bounded() -> None:
+    index = KeywordIndex()
+    words = ["".join(chr(97 + int(c)) for c in str(i)) + "x" for i in range(1000, 3000)]
+    index.put(NodeText("a", "x", " ".join(words[:600])))
+    index.put(NodeText("b", "y", words[-1]))
+    assert set(index.search(" ".join(words)).of) == {"a", "b"}
