@@ -39,7 +39,7 @@ def clean_file_name(value: Any, fallback: str = "file") -> str:
     while len(name.encode()) > _NAME_BYTES:
         stem, dot, suffix = name.rpartition(".")
         name = f"{stem[:-1]}{dot}{suffix}" if len(stem) > 1 and len(suffix) <= 16 else name[:-1]
-    return name
+    return name.strip(" .")  # where it was cut
 
 
 def safe_media_type(value: Any) -> str:

@@ -36,6 +36,7 @@ from suzent_jupyter.protocol.files import (
         ("CON", "_CON"),
         ("nul.txt", "_nul.txt"),
         ("console.txt", "console.txt"),
+        (f"{'é' * 99}a bcdef", f"{'é' * 99}a"),  # cut at the blank
     ],
 )
 def test_names(name: object, clean: str) -> None:
