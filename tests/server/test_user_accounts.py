@@ -149,8 +149,8 @@ def test_jupyters_token_is_the_owners_beside_users_who_are_known(start_jupyter: 
 
     async def work() -> None:
         async def who(http: httpx.AsyncClient) -> str:
-            """Return how the gateway takes a caller: only the owner may read the configuration."""
-            answer = await http.get("/nodes/config")
+            """Return how the gateway takes a caller: only the owner may see which gateways it has joined."""
+            answer = await http.get("/nodes/connections")
             return "owner" if answer.status_code == 200 else str(answer.json().get("code"))
 
         async with httpx.AsyncClient(base_url=server.mount, headers=server.jupyter_headers, timeout=20) as http:
@@ -177,6 +177,6 @@ def test_jupyters_token_is_the_owners_beside_users_who_are_known(start_jupyter: 
 
 def test_jupyters_own_provider_makes_everybody_the_owner(start_jupyter: StartJupyter, tmp_path: Path) -> None:
     server = start(start_jupyter, tmp_path, "--SuzentApp.orgs=ada=red")
-    answer = httpx.get(f"{server.mount}/nodes/config", headers=server.jupyter_headers, timeout=20)
+    answer = httpx.get(f"{server.mount}/nodes/connections", headers=server.jupyter_headers, timeout=20)
     assert answer.status_code == 200
     assert "can't tell users apart: whoever is let in is 'ada'" in server.log.read_text()
