@@ -88,8 +88,7 @@ class Chooser:
             ``nodes_disabled``; ``node_not_found``, ``node_ambiguous``, ``paused``, ``not_executable`` or
             ``node_disconnected`` for the node that was named.
         """
-        if not self._gateway.settings.nodes_enabled:
-            raise SuzentError("nodes_disabled", "This gateway's nodes are switched off.")
+        self._gateway.settings.check_nodes_enabled()
         self.prepare()
         assert self._loading is not None
         router = await asyncio.shield(self._loading)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.client import TOPICS, HelloMessage
 from ..protocol.errors import CLOSE_DEAD, CLOSE_GOING_AWAY, CLOSE_SLOW_READER, SuzentError
-from ..protocol.wire import CallFrame, decode, decode_call, encode_ascii
+from ..protocol.wire import CallFrame, decode, decode_call, encode_ascii, is_frame_id
 from .answering.chats import Chats
 from .answering.kernel_agent import KernelAgents
 from .calls import Outcome
@@ -72,7 +72,7 @@ class ClientLink:
                 self._frame(decode(data), len(data))
         except SuzentError as error:
             body = error.as_frame()
-            if frame is not None and _is_id(frame.id):
+            if frame is not None and is_frame_id(frame.id):
                 body["id"] = frame.id
             self._send(body)
         except Exception as error:
@@ -112,7 +112,7 @@ class ClientLink:
             case "chat.send" | "chat.watch" | "chat.unwatch" | "chat.abort":
                 self._chats.receive(frame)
             case "cancel":
-                future = self._calls.get(frame["id"]) if _is_id(frame.get("id")) else None
+                future = self._calls.get(frame["id"]) if is_frame_id(frame.get("id")) else None
                 if future is not None:
                     future.cancel()
             case "subscribe":
@@ -127,9 +127,8 @@ class ClientLink:
 
     def _invoke(self, frame: CallFrame) -> None:
         call_id = frame.id
-        if not _is_id(call_id):
+        if not is_frame_id(call_id):
             raise SuzentError("bad_frame", "An invoke needs an `id`: text of at most 128 characters or a number.")
-        assert isinstance(call_id, str | int)
         if call_id in self._calls:
             raise SuzentError("bad_frame", f"A call with the id {call_id!r} is under way already.")
         try:
@@ -240,10 +239,6 @@ def _origin(value: Any) -> dict[str, Any] | None:
     if not isinstance(value, dict) or len(encode_ascii(value)) > _ORIGIN_BYTES:
         return None
     return value
-
-
-def _is_id(value: Any) -> bool:
-    return (isinstance(value, str) and len(value) <= 128) or (isinstance(value, int) and not isinstance(value, bool))
 
 
 def _topics(frame: dict[str, Any]) -> list[str]:

@@ -86,8 +86,7 @@ class Dispatcher:
         """
         started = self._loop.time()
         seconds = read_timeout(timeout, self._limits.invoke_timeout, self._limits.invoke_timeout_max)
-        if not self._settings.nodes_enabled:
-            raise SuzentError("nodes_disabled", "This gateway's nodes are switched off.")
+        self._settings.check_nodes_enabled()
         self.check_grant(principal, command, origin)
         session = self._registry.find(principal, node)
         try:

@@ -32,8 +32,7 @@ def agent_of(gateway: Gateway, principal: Principal, session: NodeSession) -> Ag
         ``nodes_disabled``, ``command_denied``, ``paused``, or ``not_executable`` for a node that has none.
     """
     name = session.display_name
-    if not gateway.settings.nodes_enabled:
-        raise SuzentError("nodes_disabled", "This gateway's nodes are switched off.")
+    gateway.settings.check_nodes_enabled()
     if gateway.settings.denies(AGENT_COMMAND):
         raise SuzentError("command_denied", f"This gateway never runs '{AGENT_COMMAND}'.")
     if session.device.status == "paused":

@@ -66,8 +66,7 @@ class DeviceLink(NodeLink):
 
     def _enter(self, name: str, frame: dict[str, Any]) -> None:
         """Connect a device that is known, and let any other wait for the operator."""
-        if not self._gateway.settings.nodes_enabled:
-            raise SuzentError("nodes_disabled", "This gateway takes no nodes at the moment.")
+        self._check_open()
         capabilities, self._warnings = read_capabilities(frame.get("capabilities"), self._limits)
         for warning in self._warnings:
             log.warning("Device '%s' at %s: %s", name, self._transport.remote, warning)

@@ -201,6 +201,11 @@ class NodeLink:
             return int(self._limits.first_frame_bytes + self._limits.capabilities * self._limits.capability_bytes)
         return int(max(self._limits.first_frame_bytes, capabilities * self._limits.capability_bytes))
 
+    def _check_open(self) -> None:
+        """Refuse whoever comes while nodes are switched off."""
+        if not self._gateway.settings.nodes_enabled:
+            raise SuzentError("nodes_disabled", "This gateway takes no nodes at the moment.")
+
     def _read_first_frame(self, data: str | bytes) -> dict[str, Any]:
         """Parse a frame of somebody unknown, which must be no larger than its content needs."""
         if isinstance(data, bytes):

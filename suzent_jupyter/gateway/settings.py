@@ -47,6 +47,11 @@ class Settings:
         """Return name → value of the changeable settings."""
         return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "fixed"}
 
+    def check_nodes_enabled(self) -> None:
+        """Refuse what has to do with nodes while they are switched off: ``nodes_disabled``."""
+        if not self.nodes_enabled:
+            raise SuzentError("nodes_disabled", "This gateway's nodes are switched off.")
+
     def denies(self, command: str) -> bool:
         """Tell whether a command is never to be carried out."""
         return any(fnmatchcase(command, pattern) for pattern in self.denied_commands)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
 from .errors import SuzentError
 
 Raw = msgspec.Raw
+_ID_CHARS = 128
 
 NULL = Raw(b"null")
 
@@ -166,3 +167,12 @@ def encode_ascii(value: Any) -> bytes:
     """Return ``value`` as ASCII-escaped JSON (for HTTP answers, event streams and clients)."""
     data = encode(value)
     return data if data.isascii() else ascii_json(data)
+
+
+def is_frame_id(value: object) -> TypeGuard[str | int]:
+    """Tell whether a value may be the ``id`` of a frame, which its sender chooses: text of at most 128 characters, or a
+    whole number.
+    """
+    if isinstance(value, str):
+        return len(value) <= _ID_CHARS
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import websockets
-from websockets.asyncio.client import ClientConnection
 
-from .frames import next_close, next_frame
+from .frames import PlayedSocket
 
 
-class BareDevice:
+class BareDevice(PlayedSocket):
     """One connection of a device that a test plays by hand.
 
     Use as ``async with BareDevice(url, name) as device``; then :meth:`recv`, :meth:`send`, or :meth:`answer` in the
@@ -29,7 +28,6 @@ class BareDevice:
             "capabilities": [{"name": "echo"}] if capabilities is None else capabilities,
             **connect,
         }
-        self.ws: ClientConnection
         self.node_id = ""
         self.token = ""
         self.connected: dict[str, Any] = {}
@@ -44,16 +42,6 @@ class BareDevice:
         for task in self._tasks:
             task.cancel()
         await self.ws.close()
-
-    async def send(self, frame: Any) -> None:
-        await self.ws.send(frame if isinstance(frame, str | bytes) else json.dumps(frame))
-
-    async def recv(self, kind: str | None = None, seconds: float = 10.0) -> dict[str, Any]:
-        """Return the next frame, or the next of a type."""
-        return await next_frame(self.ws, kind, seconds)
-
-    async def code(self) -> str:
-        return str((await self.recv("pending"))["pairing_code"])
 
     async def joined(self) -> dict[str, Any]:
         """Wait for ``connected`` and remember id and token."""
@@ -78,7 +66,3 @@ class BareDevice:
                     await self.send({"type": "pong"})
 
         self._tasks.append(asyncio.create_task(work()))
-
-    async def closed(self, seconds: float = 10.0) -> tuple[int, str]:
-        """Wait for the close; return code and reason. Frames on the way are dropped."""
-        return await next_close(self.ws, seconds)

@@ -10,6 +10,27 @@ import websockets
 from websockets.asyncio.client import ClientConnection
 
 
+class PlayedSocket:
+    """A socket of JSON frames, and a test at its end."""
+
+    ws: ClientConnection
+
+    async def send(self, frame: Any) -> None:
+        await self.ws.send(frame if isinstance(frame, str | bytes) else json.dumps(frame))
+
+    async def recv(self, kind: str | None = None, seconds: float = 10.0) -> dict[str, Any]:
+        """Return the next frame, or the next of a type."""
+        return await next_frame(self.ws, kind, seconds)
+
+    async def code(self) -> str:
+        """Return the code under which a device waits."""
+        return str((await self.recv("pending"))["pairing_code"])
+
+    async def closed(self, seconds: float = 10.0) -> tuple[int, str]:
+        """Wait for the close; return code and reason. Frames on the way are dropped."""
+        return await next_close(self.ws, seconds)
+
+
 async def next_frame(ws: ClientConnection, kind: str | None = None, seconds: float = 10.0) -> dict[str, Any]:
     """Return the next frame, or the next of a type."""
     async with asyncio.timeout(seconds):

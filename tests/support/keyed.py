@@ -12,9 +12,8 @@ import jwt
 import websockets
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from websockets.asyncio.client import ClientConnection
 
-from .frames import next_close, next_frame
+from .frames import PlayedSocket
 
 
 class Key:
@@ -51,7 +50,7 @@ class Key:
         )
 
 
-class KeyedNode:
+class KeyedNode(PlayedSocket):
     """One connection. Use as ``async with KeyedNode(url, "LabPC") as node``: it has sent ``connect`` then."""
 
     def __init__(
@@ -71,7 +70,6 @@ class KeyedNode:
         if features is not None:
             self.connect["features"] = features
         self.headers: dict[str, str] = {}
-        self.ws: ClientConnection
         self.node_id = ""
         self.hello: dict[str, Any] = {}
         self.challenge: dict[str, Any] = {}
@@ -98,16 +96,6 @@ class KeyedNode:
     async def __aexit__(self, *_: Any) -> None:
         await self.ws.close()
 
-    async def send(self, frame: Any) -> None:
-        await self.ws.send(frame if isinstance(frame, str | bytes) else json.dumps(frame))
-
-    async def recv(self, kind: str | None = None, seconds: float = 10.0) -> dict[str, Any]:
-        """Return the next frame, or the next of a type."""
-        return await next_frame(self.ws, kind, seconds)
-
-    async def code(self) -> str:
-        return str((await self.recv("pending"))["pairing_code"])
-
     async def joined(self) -> dict[str, Any]:
         """Wait for ``hello-ok`` and remember the id."""
         self.hello = await self.recv("hello-ok")
@@ -118,10 +106,6 @@ class KeyedNode:
         """Return the code of the next ``error``, and the close code that follows."""
         error = await self.recv("error", seconds)
         return error["code"], (await self.closed(seconds))[0]
-
-    async def closed(self, seconds: float = 10.0) -> tuple[int, str]:
-        """Wait for the close; return code and reason. Frames on the way are dropped."""
-        return await next_close(self.ws, seconds)
 
 
 def multinode_url(gateway: Any) -> str:

@@ -100,5 +100,33 @@ class AgentEvents:
             await self._more.wait()
 
 
+class Numbered:
+    """Takes frames with an ``event`` and its ``seq``; a missing one fails the turn rather than bending the answer.
+
+    Parameters
+    ----------
+    events : AgentEvents
+        Where they go.
+    whose : str
+        Who sends them, as people are told.
+    """
+
+    def __init__(self, events: AgentEvents, whose: str) -> None:
+        self.events = events
+        self._whose = whose
+        self._seq = 0
+
+    def take(self, frame: dict[str, Any], size: int) -> None:
+        """Take the next one, in a frame of ``size`` bytes."""
+        if frame.get("seq") != self._seq:
+            self.events.finish(SuzentError("agent_failed", f"An event of {self._whose} was lost on the way."))
+            return
+        self._seq += 1
+        self._put(frame.get("event"), size)
+
+    def _put(self, event: Any, size: int) -> None:
+        self.events.put(event, size)
+
+
 def _limit(name: str, what: str, limit: float) -> SuzentError:
     return SuzentError("turn_limit", f"{what} ended the turn: the limit `{name}` is {limit:,}.")

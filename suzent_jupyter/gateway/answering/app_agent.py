@@ -13,7 +13,7 @@ from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
 from ...protocol.wire import encode
 from ..session import NodeSession
-from .agent_events import AgentEvents
+from .agent_events import AgentEvents, Numbered
 from .turn_bodies import shorten, turn_body
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class AppAgent:
             raise SuzentError("node_disconnected", f"{self.name} disconnected.")
         if len(session.executing) >= limits.calls_in_flight:
             raise SuzentError("node_busy", f"{self.name} works on {len(session.executing)} prompts already.")
-        execution = _Execution(self.name, AgentEvents(limits))
+        execution = _Execution(AgentEvents(limits), self.name)
         session.executing[turn.run_id] = execution.take
         session.at_end.add(execution.lost)
         try:
@@ -100,25 +100,26 @@ class AppAgent:
         return hashlib.sha256(f"{self._account}\n{conversation_id}".encode()).hexdigest()[:32]
 
 
-class _Execution:
-    """What a node sends for one run; an event that is missing fails the run rather than bending the answer."""
+class _Execution(Numbered):
+    """What a node sends for one run; its end is one of the events."""
 
-    def __init__(self, name: str, events: AgentEvents) -> None:
-        self.events = events
+    def __init__(self, events: AgentEvents, name: str) -> None:
+        super().__init__(events, name)
         #: Whether the node itself has ended it, or is gone: there is nothing to abort then.
         self.is_over = False
         self._name = name
-        self._seq = 0
 
     def take(self, frame: dict[str, Any], size: int) -> None:
         """Take a ``chat.event``."""
-        if self.is_over:
-            return
-        if frame.get("seq") != self._seq:
-            self.events.finish(SuzentError("agent_failed", f"An event of {self._name} was lost on the way."))
-            return
-        self._seq += 1
-        event = frame.get("event")
+        if not self.is_over:
+            super().take(frame, size)
+
+    def lost(self, error: SuzentError) -> None:
+        """Take note that the node is gone."""
+        self.is_over = True
+        self.events.finish(error)
+
+    def _put(self, event: Any, size: int) -> None:
         match event.get("type") if isinstance(event, dict) else None:
             case "RUN_FINISHED":
                 self.is_over = True
@@ -127,12 +128,7 @@ class _Execution:
                 self.is_over = True
                 self.events.finish(self._failure(event))
             case _:
-                self.events.put(event, size)
-
-    def lost(self, error: SuzentError) -> None:
-        """Take note that the node is gone."""
-        self.is_over = True
-        self.events.finish(error)
+                super()._put(event, size)
 
     def _failure(self, event: Any) -> SuzentError:
         message = clean_text(event.get("message"), 500) or f"{self._name} failed without saying why."

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import SuzentError
-from ...protocol.wire import encode_ascii
+from ...protocol.wire import encode_ascii, is_frame_id
 from ..failures import internal
 from ..outbox import Outbox
 from ..principals import Principal
@@ -114,7 +114,7 @@ class Chats:
 
     async def _begin(self, number: str | int, chat: Chat) -> None:
         try:
-            run = await begin(self._gateway, self._principal, chat, lambda: self._closed)
+            run, decision = await begin(self._gateway, self._principal, chat, lambda: self._closed)
         except SuzentError as error:
             self._fail(number, error)
             return
@@ -123,8 +123,7 @@ class Chats:
             return
         if self._closed:
             return
-        decision = chat.decision
-        assert decision is not None and decision.choice is not None
+        assert decision.choice is not None
         choice = decision.choice
         self._send(
             {
@@ -199,7 +198,7 @@ class Chats:
 
 def _id(frame: dict[str, Any]) -> str | int:
     value = frame.get("id")
-    if (isinstance(value, str) and len(value) <= 128) or (isinstance(value, int) and not isinstance(value, bool)):
+    if is_frame_id(value):
         return value
     raise SuzentError("bad_frame", f"`{frame['type']}` needs an `id`: text of at most 128 characters or a number.")
 

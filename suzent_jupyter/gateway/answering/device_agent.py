@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...protocol.agents import Turn, load_events
 from ...protocol.device import AGENT_COMMAND
@@ -16,7 +16,7 @@ from ...protocol.wire import Raw, decode, encode
 from ..calls import Outcome
 from ..principals import Authority, Principal
 from ..session import NodeSession
-from .agent_events import AgentEvents
+from .agent_events import AgentEvents, Numbered
 from .turn_bodies import shorten, turn_body
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class DeviceAgent:
             AGENT_COMMAND,
             Raw(params),
             timeout=min(limits.run_ttl, limits.invoke_timeout_max),
-            on_agent_event=_Frames(events).take,
+            on_agent_event=Numbered(events, "the device's agent").take,
             origin={"run_id": turn.run_id},
         )
         call.add_done_callback(lambda done: events.finish(self._failure(done)))
@@ -108,21 +108,6 @@ class DeviceAgent:
             return {"message"}
         properties = (capability.input_schema or {}).get("properties")
         return {"message", *capability.params_schema, *(properties if isinstance(properties, dict) else ())}
-
-
-class _Frames:
-    """Takes a device's event frames; one that is missing fails the turn rather than bending the answer."""
-
-    def __init__(self, events: AgentEvents) -> None:
-        self._events = events
-        self._seq = 0
-
-    def take(self, frame: dict[str, Any], size: int) -> None:
-        if frame.get("seq") != self._seq:
-            self._events.finish(SuzentError("agent_failed", "An event of the device's agent was lost on the way."))
-            return
-        self._seq += 1
-        self._events.put(frame.get("event"), size)
 
 
 def _told(outcome: Outcome) -> list[BaseEvent]:

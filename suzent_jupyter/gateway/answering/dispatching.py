@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.asking import would_ask
@@ -94,8 +94,13 @@ def asker_of_node(gateway: Gateway, principal: Principal, session: NodeSession, 
                 return Asker.of_run(run)
         raise SuzentError("run_unknown", _NO_RUN)
     if agent and under_way:
-        return Asker.of_run(max(under_way, key=lambda run: (len(run.prompt.chain), run.prompt.remote)))
+        return Asker.of_run(deepest(under_way))
     return Asker(principal, (session.node_id,))
+
+
+def deepest(under_way: list[Run]) -> Run:
+    """Return the one of some runs that has the longest chain; of equal ones, one of another account."""
+    return max(under_way, key=lambda run: (len(run.prompt.chain), run.prompt.remote))
 
 
 def asker_of_own(gateway: Gateway, principal: Principal, run_id: str) -> Asker:
@@ -163,35 +168,41 @@ async def ask_agent(gateway: Gateway, asker: Asker, node: str, prompt: str, aske
     raise SuzentError(end.code or "agent_failed", end.message, hint="" if end.code == "no_agent" else None)
 
 
-async def _start(gateway: Gateway, asker: Asker, node: str, prompt: str, asked_by: str) -> Run:
+def prompt_on(gateway: Gateway, asker: Asker, session: NodeSession, text: str, **more: Any) -> Prompt:
+    """Return a prompt for the agent of a node; ``more`` are further fields of it.
+
+    Raises
+    ------
+    SuzentError
+        ``dispatch_cycle``, ``dispatch_too_deep``, ``permission_needed``, and those of :func:`.executors.agent_of`.
+    """
     from .. import executors
 
-    if not gateway.settings.nodes_enabled:
-        raise SuzentError("nodes_disabled", "This gateway's nodes are switched off.")
-    principal = asker.principal
-    session = gateway.registry.find(principal, node)
     check_chain(gateway, asker.chain, session)
-    if session.device.status == "paused":
-        raise SuzentError("paused", f"{session.display_name} is paused.")
-    agent = executors.agent_of(gateway, principal, session)
+    remote = asker.remote or session.device.account != asker.principal.account
+    agent = executors.agent_of(gateway, asker.principal, session)
     if not session.runs_chats:
-        asker.check_command(AGENT_COMMAND)  # what that agent may do is for its device alone to say
+        # What a device's own agent does is for that device alone to say: it does not know of turns that may not ask.
+        replace(asker, remote=remote).check_command(AGENT_COMMAND)
+    return Prompt(
+        text=text,
+        agent=agent,
+        node_id=session.node_id,
+        node_name=session.display_name,
+        chain=(*asker.chain, session.node_id),
+        remote=remote,
+        **more,
+    )
+
+
+async def _start(gateway: Gateway, asker: Asker, node: str, prompt: str, asked_by: str) -> Run:
+    gateway.settings.check_nodes_enabled()
+    session = gateway.registry.find(asker.principal, node)
+    asked = prompt_on(gateway, asker, session, prompt, folder=FOLDER, note=_note(asked_by))
     if asker.run is not None and asker.run.closing:
         raise SuzentError("cancelled", "The turn that asks is over.")
-    return await gateway.runs.start(
-        principal,
-        namespaces.conversation_of(principal, f"dispatch-{secrets.token_hex(8)}"),
-        Prompt(
-            text=prompt,
-            agent=agent,
-            node_id=session.node_id,
-            node_name=session.display_name,
-            chain=(*asker.chain, session.node_id),
-            remote=asker.remote or session.device.account != principal.account,
-            folder=FOLDER,
-            note=_note(asked_by),
-        ),
-    )
+    conversation_id = namespaces.conversation_of(asker.principal, f"dispatch-{secrets.token_hex(8)}")
+    return await gateway.runs.start(asker.principal, conversation_id, asked)
 
 
 def _note(asked_by: str) -> str:

@@ -49,8 +49,7 @@ def provider_of(gateway: Gateway, principal: Principal, command: str) -> str:
         ``not_granted``, ``nodes_disabled``, or ``unknown_command`` where no node offers it.
     """
     gateway.dispatcher.check_grant(principal, command)
-    if not gateway.settings.nodes_enabled:
-        raise SuzentError("nodes_disabled", "This gateway's nodes are switched off.")
+    gateway.settings.check_nodes_enabled()
     for session in gateway.registry.visible(principal):
         offered = command in session.capabilities and command in session.device.approved
         if offered and session.device.status == "active":

@@ -6,7 +6,6 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.address import http_base
-from ...protocol.errors import SuzentError
 from ...protocol.peers import GrantApproval, GrantInfo, GrantRequestResponse, GrantStatusResponse
 from ...protocol.rest import PairingActionResponse
 from ...protocol.text import clean_text
@@ -60,8 +59,7 @@ class Grants:
             ``too_many_requests`` or ``nodes_disabled``.
         """
         gateway = self._gateway
-        if not gateway.settings.nodes_enabled:
-            raise SuzentError("nodes_disabled", "This gateway's nodes are switched off.")
+        gateway.settings.check_nodes_enabled()
         entry = GrantEntry(
             name=clean_text(body.get("controller_name"), int(gateway.limits.name_chars)) or "unknown",
             host=host,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.device import AGENT_COMMAND
 from ...protocol.errors import SuzentError
 from ...protocol.params import read_timeout
-from ...protocol.wire import Raw, encode, encode_ascii
+from ...protocol.wire import Raw, encode, encode_ascii, is_frame_id
 from ..answering.dispatching import Asker, ask_agent, asker_of_node
 from ..calls import Outcome
 from ..failures import internal
@@ -59,9 +59,8 @@ class Invocations:
     def receive(self, frame: dict[str, Any], size: int) -> None:
         """Take a ``node.invoke.request`` or ``node.invoke.cancel``; ``SuzentError`` for one that is none."""
         request_id = frame.get("id")
-        if not _is_id(request_id):
+        if not is_frame_id(request_id):
             raise SuzentError("bad_frame", "`id` must be text of at most 128 characters or a number.")
-        assert isinstance(request_id, str | int)
         if frame.get("type") == "node.invoke.cancel":
             future = self._under_way.get(request_id)
             if future is not None:
@@ -220,7 +219,3 @@ def _seconds(milliseconds: Any) -> Any:
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         raise SuzentError("invalid_timeout", "`timeout_ms` must be milliseconds as a number greater than 0.")
     return milliseconds / 1000
-
-
-def _is_id(value: Any) -> bool:
-    return (isinstance(value, str) and len(value) <= 128) or (isinstance(value, int) and not isinstance(value, bool))

@@ -15,7 +15,7 @@ from ...protocol.capabilities import CapabilitySchema, read_capabilities, read_t
 from ...protocol.device import AGENT_COMMAND
 from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
-from ...protocol.wire import decode, decode_node_result, encode_ascii
+from ...protocol.wire import decode, decode_node_result, encode_ascii, is_frame_id
 from ..devices import Device
 from ..dialect import MultinodeDialect
 from ..failures import internal
@@ -132,10 +132,6 @@ class MultinodeLink(NodeLink):
                 step(*arguments)
 
         self._go_on(wait())
-
-    def _check_open(self) -> None:
-        if not self._gateway.settings.nodes_enabled:
-            raise SuzentError("nodes_disabled", "This gateway takes no nodes at the moment.")
 
     def _give_challenge(self) -> None:
         self._check_open()
@@ -358,7 +354,7 @@ class MultinodeLink(NodeLink):
         assert self._acts_as is not None
         nodes = [node.model_dump() for node in self._gateway.list_nodes(self._acts_as)]
         answer: dict[str, Any] = {"type": "node.list", "nodes": nodes}
-        if _is_id(frame.get("id")):
+        if is_frame_id(frame.get("id")):
             answer["id"] = frame["id"]
         self._tell(answer)
 
@@ -412,7 +408,7 @@ class MultinodeLink(NodeLink):
 
     def _tell_error(self, error: SuzentError, frame: Any) -> None:
         body = error.as_frame()
-        if isinstance(frame, dict) and _is_id(frame.get("id")):
+        if isinstance(frame, dict) and is_frame_id(frame.get("id")):
             body["id"] = frame["id"]
         self._tell(body)
 
@@ -423,10 +419,6 @@ class MultinodeLink(NodeLink):
             self._close(errors.CLOSE_SLOW_READER, "slow reader: connect again")
             return
         self._outbox.send(*parts)
-
-
-def _is_id(value: Any) -> bool:
-    return (isinstance(value, str) and len(value) <= 128) or (isinstance(value, int) and not isinstance(value, bool))
 
 
 def with_agent(capabilities: list[CapabilitySchema], has_agent: bool) -> list[CapabilitySchema]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from ..plain import one_line
 from . import Context, Verb, find_verb, read_arguments
 from .nodes import node_names
-from .prose import read_prose
+from .prose import prompt_of, read_prose
 
 if TYPE_CHECKING:
     from ..mirror import Mirror
@@ -20,14 +19,8 @@ _OPTIONS = ("--node", "--conversation")
 def _chat(context: Context) -> Answer:
     usage = f"The form is `{find_verb('chat').line}`."
     line = read_prose(context.rest, _OPTIONS, usage=usage)
-    prompt = line.text
-    if context.body is not None:
-        if prompt:
-            raise UsageError(
-                f"'{one_line(prompt, 40)}' is one word too many.", hint="With %% the prompt stands below the line."
-            )
-        prompt = context.body.strip("\n")
-    elif not prompt:
+    prompt = prompt_of(context, line.text)
+    if context.body is None and not prompt:
         raise UsageError("chat needs PROMPT.", hint=usage)
     node, conversation = (line.options.get(name) for name in _OPTIONS)
     return context.gateway.chat(prompt, node, conversation, show=True)

@@ -6,9 +6,28 @@ import re
 from dataclasses import dataclass, field
 
 from ..errors import UsageError
+from ..plain import one_line
+from . import Context
 
 _VALUE = r"""(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>[^\s'"]\S*))"""
 _PLAIN = r"""(?:"[^"]*"|'[^']*'|[^\s'"][^\s'"]*)"""
+
+
+def prompt_of(context: Context, typed: str) -> str:
+    """Return the prompt: the cell's body where there is one, else what was typed on the line.
+
+    Raises
+    ------
+    UsageError
+        It stands in both places.
+    """
+    if context.body is None:
+        return typed
+    if typed:
+        raise UsageError(
+            f"'{one_line(typed, 40)}' is one word too many.", hint="With %% the prompt stands below the line."
+        )
+    return context.body.strip("\n")
 
 
 @dataclass

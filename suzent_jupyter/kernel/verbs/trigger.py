@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError
-from ..plain import one_line
 from ..values import Word
 from . import Context, Verb, find_verb
 from .peering import peer_names
+from .prose import prompt_of
 
 if TYPE_CHECKING:
     from ..mirror import Mirror
@@ -34,13 +34,8 @@ class _Line:
 
 def _trigger(context: Context) -> Answer:
     line = read_line(context.words, context.rest)
-    if context.body is not None:
-        if line.prompt:
-            raise UsageError(
-                f"'{one_line(line.prompt, 40)}' is one word too many.", hint="With %% the prompt stands below the line."
-            )
-        line.prompt = context.body.strip("\n")
-    return context.gateway.trigger(line.peer, line.prompt, chat=line.chat, files=line.files, show=True)
+    prompt = prompt_of(context, line.prompt)
+    return context.gateway.trigger(line.peer, prompt, chat=line.chat, files=line.files, show=True)
 
 
 def read_line(words: list[Word], rest: str) -> _Line:
