@@ -155,6 +155,8 @@ async def test_a_device_of_the_others_is_no_executor(make_gateway: Make) -> None
         # The newest node of all, and seen; but only Lab can be told that nobody may be asked.
         assert (await begin(home.bob))["node_name"] == "Lab"
         assert await code(home.bob, type="chat.send", message="hi", target_node_id="Phone") == "not_executable"
+        async with Worker(home.bobs, "Bobs") as bobs:
+            assert await bobs.code_of("Phone", agent="hi") == "permission_needed"
         await home.share("account")
         assert await code(home.bob, type="chat.send", message="hi") == "no_executor"
         assert (await begin(ada))["node_name"] == "Phone"
