@@ -23,6 +23,7 @@ from .answering.conversations import Conversations
 from .answering.inbox import Inbox
 from .answering.model_agents import of_model
 from .answering.runs import Runs
+from .artifacts.artifacts import Artifacts
 from .audit import Audit, Row
 from .changes import Changes
 from .chooser import Chooser
@@ -38,10 +39,12 @@ from .granting.grants import Grants
 from .granting.unauthorized import Unauthorized
 from .identity import load_identity, new_identity
 from .link import DeviceLink
+from .memory import Memories
 from .multinode.link import MultinodeLink
 from .node_link import NodeLink
 from .pairing import Pairing, Pending
 from .peer_files import PeerFiles
+from .permissions.permissions import Permissions
 from .principals import Principal
 from .registry import Registry
 from .session import NodeSession
@@ -87,6 +90,8 @@ class Gateway:
         The model that answers prompts, as pydantic-ai names it; ``""`` for none.
     router_model : str
         The model that chooses nodes, likewise.
+    artifact_url : str
+        Where large files are kept, as fsspec names it; ``""`` for a directory in ``data_dir``.
     trusted_token : callable, optional
         Token → principal for tokens the server holds itself (the kernels' token).
     """
@@ -103,6 +108,7 @@ class Gateway:
         require_ticket: bool = False,
         agent_model: str = "",
         router_model: str = "",
+        artifact_url: str = "",
         trusted_token: Callable[[str], Principal | None] = lambda token: None,
     ) -> None:
         self.data_dir = data_dir
@@ -145,6 +151,9 @@ class Gateway:
         self.files: FileAccess | None = None
         self.conversations = Conversations(self.store, self.changes, limits)
         self.snapshots["conversations"] = self.conversations.snapshot
+        self.permissions = Permissions(self)
+        self.memories = Memories(self.store)
+        self.artifacts = Artifacts(self, artifact_url)
         self.runs = Runs(self)
         self.inbox = Inbox(self)
         self.peer_files = PeerFiles(limits)

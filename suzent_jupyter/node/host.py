@@ -15,7 +15,7 @@ from typing import Any, Literal
 from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
 
 from ..protocol.address import GATEWAY_PATH, NODE_PATH
-from ..protocol.device import AGENT_COMMAND, FEATURES, ConnectMessage, EventMessage
+from ..protocol.device import AGENT_COMMAND, ConnectMessage, EventMessage
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.multinode import NodeDescription
@@ -385,7 +385,7 @@ class NodeHost(Asking):
             capabilities=[each.declaration() for each in self.capabilities.values()],
             device_token=self._token or "",
             node_identity=self.node_identity,
-            features=list(FEATURES),
+            features=["agent", "cancel", "progress", "update"],
             description=self.description,
             tags=self.tags,
             ticket=self._ticket if self._ticket and not self._token else None,

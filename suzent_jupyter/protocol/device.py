@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from .capabilities import CapabilitySchema
 
 #: Optional parts of the protocol that a device may announce.
-FEATURES = ("agent", "cancel", "progress", "update")
+FEATURES = ("agent", "artifacts", "cancel", "permissions", "progress", "update")
 
 
 #: The command of a device that is an agent; its parameters are the fields of :class:`~.agents.Turn`, and ``stream``.

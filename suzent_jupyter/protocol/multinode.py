@@ -16,7 +16,7 @@ from .device import Frame
 PATH = GATEWAY_PATH
 PROTOCOL = 1
 #: What a node may announce; everything else is ignored.
-FEATURES = ("cancel", "progress", "update", "permissions")
+FEATURES = ("artifacts", "cancel", "permissions", "progress", "update")
 
 
 class Challenge(Frame):

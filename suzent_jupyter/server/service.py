@@ -65,6 +65,7 @@ class ServiceConfig:
     require_ticket: bool = False
     agent_model: str = ""
     router_model: str = ""
+    artifact_url: str = ""
     #: Whether each user of the Jupyter server has an account of their own here.
     multi_user: bool = False
     #: Account or Hub group → organisation.

@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from ...protocol.device import AGENT_COMMAND
 from ...protocol.errors import CLOSE_PROTOCOL, CLOSE_REFUSED, CLOSE_REPLACED, CLOSE_REVOKED
 from ...protocol.limits import Limits
-from ...protocol.multinode import FEATURES, Challenge, MultinodeConnect, NodeDescription
+from ...protocol.multinode import Challenge, MultinodeConnect, NodeDescription
 from ...protocol.wire import encode
 from ..calls import Calls, OnCall
 from ..connection import Connection, Device, whole
@@ -73,7 +73,7 @@ class MultinodeConnection(Connection):
         frame = MultinodeConnect(
             jwt=await asyncio.to_thread(self._device.credentials.prove, challenge),
             node=self._device.describe(),
-            features=list(FEATURES[:3]),
+            features=["cancel", "progress", "update"],
             ticket=self._device.ticket(),
         )
         await self._send(frame.encode())
