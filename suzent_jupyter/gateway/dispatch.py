@@ -137,7 +137,7 @@ class Dispatcher:
             raise SuzentError("paused", f"{session.display_name} is paused.")
         capability = session.capability(command, principal.grant)
         if capability.params_schema or capability.input_schema:
-            encoded: bytes | memoryview = encode(check_params(capability, _object(params)))
+            encoded: bytes | memoryview = encode(check_params(capability, _object(params), session.platform))
         else:
             encoded = _raw_object(params)
         limit = self._limits.frame_bytes if session.features is not None else self._limits.plain_params_bytes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.text import clean_lines
 from .errors import ContentError
+from .icons import ICONS, icon
 from .plain import one_line
 from .results import Binary
 
@@ -133,6 +134,8 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
     },
     "conversations": {
         "conversation": "string",
+        "icon": "string",
+        "kind": list(ICONS),
         "title": "string",
         "node": "string",
         "messages": "int64",
@@ -460,9 +463,10 @@ def candidates(decision: Record) -> pd.DataFrame:
 def conversations(items: Iterable[Record], names: dict[str, str] | None = None) -> pd.DataFrame:
     """What was said to this gateway and its nodes, newest first, indexed by the conversation's id.
 
-    Columns: ``title``, ``node`` (that answered last; empty for this gateway's own agent), ``status`` (category),
-    ``messages`` (how many), ``updated_at`` and ``created_at`` (UTC), ``folder`` (``Social`` for a peer's),
-    ``target_node_id``, and ``go_on``: what to type to go on with it.
+    Columns: ``icon`` and ``kind`` (category: ``local``, ``sent-to-node``, ``received-from-node``, ``web``, ``peer`` or
+    ``enterprise``), which say the same, ``title``, ``node`` (that answered last; empty for this gateway's own agent),
+    ``status`` (category), ``messages`` (how many), ``updated_at`` and ``created_at`` (UTC), ``folder`` (``Social`` for
+    a peer's), ``target_node_id``, and ``go_on``: what to type to go on with it.
     """
     from .conversation import go_on, node_name
 
@@ -472,6 +476,8 @@ def conversations(items: Iterable[Record], names: dict[str, str] | None = None) 
             {
                 **item,
                 "conversation": item.get("conversation_id"),
+                "icon": icon(item),
+                "kind": item.get("icon"),
                 "node": node_name(item, names or {}),
                 "messages": item.get("message_count"),
                 "go_on": go_on(item),

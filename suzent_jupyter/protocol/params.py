@@ -16,6 +16,7 @@ from typing import Any
 
 from .capabilities import TYPE_NAMES, CapabilitySchema
 from .errors import SuzentError
+from .paths import convert_path
 from .text import clean_lines
 
 _SHOWN = 80  # characters of a value in a message
@@ -37,8 +38,8 @@ _EXPECTED = {
 }
 
 
-def check_params(capability: CapabilitySchema, params: dict[str, Any]) -> dict[str, Any]:
-    """Return ``params`` with lossless conversions made.
+def check_params(capability: CapabilitySchema, params: dict[str, Any], platform: str = "") -> dict[str, Any]:
+    """Return ``params`` with lossless conversions made, and paths written as ``platform`` does.
 
     Raises
     ------
@@ -46,12 +47,12 @@ def check_params(capability: CapabilitySchema, params: dict[str, Any]) -> dict[s
         ``invalid_params``, naming the parameter, what was expected and what came.
     """
     try:
-        return _check(capability, params)
+        return _check(capability, params, platform)
     except RecursionError:
         raise SuzentError("invalid_params", f"The parameters of {capability.name} are nested too deeply.") from None
 
 
-def _check(capability: CapabilitySchema, params: dict[str, Any]) -> dict[str, Any]:
+def _check(capability: CapabilitySchema, params: dict[str, Any], platform: str) -> dict[str, Any]:
     schema = capability.input_schema
     properties: dict[str, Any] = schema.get("properties", {}) if schema else {}
     if not properties and not capability.params_schema and not schema:
@@ -64,6 +65,9 @@ def _check(capability: CapabilitySchema, params: dict[str, Any]) -> dict[str, An
             if converted is _REFUSED:
                 raise _invalid(capability.name, name, " or ".join(_EXPECTED[kind] for kind in kinds), value)
             checked[name] = converted
+        checked[name] = _with_paths(
+            checked[name], properties.get(name), capability.params_schema.get(name, ""), platform
+        )
     if schema:
         _validate(capability, schema, checked)
     return checked
@@ -83,6 +87,18 @@ def _kinds(schema: Any, type_text: str) -> tuple[str, ...]:
             return tuple(kind) if isinstance(kind, list) else (kind,)
         return ()
     return (named,) if named else ()
+
+
+def _with_paths(value: Any, schema: Any, type_text: str, platform: str) -> Any:
+    """Return a value in which what is declared as a path is written as the platform does."""
+    if isinstance(value, list):
+        items = schema.get("items") if isinstance(schema, dict) else None
+        return [_with_paths(item, items, "", platform) for item in value] if isinstance(items, dict) else value
+    if not isinstance(value, str):
+        return value
+    parts = [schema, *(schema.get("anyOf") or [])] if isinstance(schema, dict) else []
+    declared = any(part.get("format") == "path" for part in parts)
+    return convert_path(value, platform) if declared or TYPE_NAMES.get(type_text) == "path" else value
 
 
 def _convert(value: Any, kinds: tuple[str, ...]) -> Any:

@@ -27,6 +27,7 @@ from ..granting.coverage import require_agent
 from ..principals import Authority, Principal
 from . import model_agents, namespaces
 from .conversations import NewTurn
+from .icons import channel_of, is_local
 from .run import End, Prompt, Run
 
 if TYPE_CHECKING:
@@ -159,6 +160,9 @@ class Runs:
             folder=prompt.folder or (namespaces.SOCIAL if peer else ""),
             device_id=caller.device_id,
             target_node_id=prompt.node_id,
+            source_channel=(channel := channel_of(principal)),
+            is_local_initiated=is_local(channel),
+            is_enterprise=prompt.remote,
             detail=detail,
         )
         began = prompt.began(run.run_id) if prompt.began is not None else None
