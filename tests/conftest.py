@@ -7,10 +7,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from support.gateways import JupyterServer, Process, ThreadedGateway, gateway_process, jupyter_dirs
 
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
+
+# Nothing fails on a clock: a busy machine generates and runs examples slowly.
+hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("patient")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script; children would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
