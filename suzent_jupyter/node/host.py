@@ -19,6 +19,7 @@ from ..protocol.device import AGENT_COMMAND, ConnectMessage, EventMessage
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.multinode import NodeDescription
+from ..protocol.permissions import FEATURE as PERMISSIONS
 from ..protocol.text import clean_text
 from ..protocol.tls_trouble import tls_trouble
 from .address import is_loopback, pairing_link, socket_url
@@ -33,6 +34,7 @@ from .multinode.asking import Asking
 from .multinode.connection import MultinodeConnection
 from .multinode.credentials import Credentials
 from .pin import Trust
+from .prompts import OnPermission
 from .results import ResultError, to_wire
 from .threads import Threads
 from .vault import TokenVault, VaultError
@@ -88,6 +90,8 @@ class NodeHost(Asking):
         Where tokens are kept.
     on_status : callable, optional
         Called with the host after each change of ``status``, on the host's event loop.
+    on_permission : callable, optional
+        Asks the person at this device for permission (:data:`~.prompts.OnPermission`); without it nobody here is asked.
     on_call : callable, optional
         Called with command, seconds and error (None if it went well) after each call, there too.
     backoff : Backoff, optional
@@ -138,6 +142,7 @@ class NodeHost(Asking):
         vault: TokenVault | None = None,
         on_status: Callable[[NodeHost], None] | None = None,
         on_call: OnCall | None = None,
+        on_permission: OnPermission | None = None,
         backoff: Backoff | None = None,
     ) -> None:
         link = pairing_link(url)
@@ -165,6 +170,7 @@ class NodeHost(Asking):
         self.credentials = Credentials(self.url, self.name, self.gateway_id, self.vault)
         self.on_status = on_status
         self.on_call = on_call
+        self.on_permission = on_permission
 
         self.status: Status = "idle"
         self.pairing_code: str | None = None
@@ -385,11 +391,15 @@ class NodeHost(Asking):
             capabilities=[each.declaration() for each in self.capabilities.values()],
             device_token=self._token or "",
             node_identity=self.node_identity,
-            features=["agent", "cancel", "progress", "update"],
+            features=["agent", "cancel", "progress", "update", *self.own_features()],
             description=self.description,
             tags=self.tags,
             ticket=self._ticket if self._ticket and not self._token else None,
         )
+
+    def own_features(self) -> list[str]:
+        """Return what this node announces beside what its protocol does anyway."""
+        return [PERMISSIONS] if self.on_permission is not None else []
 
     def describe(self) -> NodeDescription:
         """Return what this node says of itself (``multinode``)."""

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import hashlib
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
 from typing import Any
 
 from ...protocol.errors import SuzentError
+from ...protocol.permissions import PermissionSummary
+from ...protocol.wire import encode
 from ..connection import Connection
 from ..current import current_work
 from ..results import to_wire
 from .connection import MultinodeConnection
 from .requests import OnProgress
+
+_PARAMS_BYTES = 16_384  # of parameters, what is shown; their hash is of all
 
 
 class Asking:
@@ -70,6 +76,42 @@ class Asking:
         what = {"agent": prompt}
         return await self._ask(lambda connection, run: connection.invoke(node, what, timeout, run, None))
 
+    async def permit(
+        self, tool: str, params: dict[str, Any] | None = None, *, description: str = "", files: Sequence[Path] = ()
+    ) -> None:
+        """Return once somebody allowed what an agent of this node is about to do with a tool of its own.
+
+        Who is asked depends on who asks: the person at this device (``on_permission``), and where its own account asks
+        the notebook or browser that did. Do then exactly what was shown.
+
+        Parameters
+        ----------
+        tool : str
+            Such as ``write_file``.
+        params : dict, optional
+            With what; shown whole as JSON up to some thousand characters.
+        description : str
+            What it does, in one sentence.
+        files : sequence of Path
+            Files it sends along; their names and sizes are shown.
+
+        Raises
+        ------
+        SuzentError
+            ``permission_denied``, ``permission_expired`` (no answer), ``permission_needed`` (nobody can be asked),
+            ``node_disconnected``.
+        """
+        encoded = encode(to_wire(params or {}))
+        summary = PermissionSummary(
+            command=tool,
+            description=description,
+            params=encoded[:_PARAMS_BYTES].decode(errors="ignore"),
+            params_bytes=len(encoded),
+            files=await asyncio.to_thread(lambda: [_facts(path) for path in files]),
+            sha256=hashlib.sha256(encoded).hexdigest(),
+        )
+        await self._ask(lambda connection, run: connection.permit(tool, summary, run))
+
     async def nodes(self) -> list[dict[str, Any]]:
         """Return the connected nodes this one may see, as ``GET /nodes`` shows them; raises as :meth:`ainvoke`."""
         found: list[dict[str, Any]] = await self._ask(lambda connection, _: connection.nodes())
@@ -86,3 +128,7 @@ class Asking:
         if loop is asyncio.get_running_loop():
             return await asked
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked, loop))
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    return {"name": path.name, "size": path.stat().st_size}

@@ -14,6 +14,7 @@ from ...protocol.device import AGENT_COMMAND
 from ...protocol.errors import CLOSE_PROTOCOL, CLOSE_REFUSED, CLOSE_REPLACED, CLOSE_REVOKED
 from ...protocol.limits import Limits
 from ...protocol.multinode import Challenge, MultinodeConnect, NodeDescription
+from ...protocol.permissions import PermissionSummary
 from ...protocol.wire import encode
 from ..calls import Calls, OnCall
 from ..connection import Connection, Device, whole
@@ -73,7 +74,7 @@ class MultinodeConnection(Connection):
         frame = MultinodeConnect(
             jwt=await asyncio.to_thread(self._device.credentials.prove, challenge),
             node=self._device.describe(),
-            features=["cancel", "progress", "update"],
+            features=["cancel", "progress", "update", *self._device.own_features()],
             ticket=self._device.ticket(),
         )
         await self._send(frame.encode())
@@ -111,7 +112,9 @@ class MultinodeConnection(Connection):
             self._requests.close()
             for task in (sending, reading, watching):
                 task.cancel()
-            await asyncio.gather(calls.close(), runs.close(), sending, reading, watching, return_exceptions=True)
+            await asyncio.gather(
+                self._close_prompts(), calls.close(), runs.close(), sending, reading, watching, return_exceptions=True
+            )
 
     async def _read(self, ticks: Ticks, calls: Calls, runs: Calls) -> None:
         while True:
@@ -134,6 +137,11 @@ class MultinodeConnection(Connection):
                     runs.cancel(frame.get("run_id"))
                 case "approved":
                     self._device.on_approved(frame)
+                case "permission.request":
+                    self._prompted(frame)
+                case "permission.resolved":
+                    if not self._requests.take(frame):
+                        self._prompted(frame)
                 case "error":
                     self._requests.take(frame)
                 case _ if kind in _ANSWERS:
@@ -197,6 +205,11 @@ class MultinodeConnection(Connection):
             frame["run_id"] = run_id
         usual = _LIMITS.run_ttl if "agent" in what else _LIMITS.invoke_timeout_max
         return await self._requests.ask(frame, (timeout or usual) + _GRACE, self.frame_limit, on_progress)
+
+    async def permit(self, tool: str, summary: PermissionSummary, run_id: str) -> None:
+        """Return once somebody allowed it."""
+        frame = {"type": "permission.request", "run_id": run_id, "tool": tool, "summary": summary.model_dump()}
+        await self._requests.ask(frame, _LIMITS.permission_ttl + _GRACE, self.frame_limit)
 
     async def nodes(self) -> list[dict[str, Any]]:
         """Return the nodes this device may see."""
