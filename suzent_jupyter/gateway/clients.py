@@ -16,6 +16,8 @@ from .calls import Outcome
 from .failures import internal
 from .liveness import Liveness
 from .outbox import Outbox
+from .permissions.answers import Answers
+from .permissions.asked_call import start_call
 from .principals import Principal
 from .transport import Transport
 
@@ -38,10 +40,12 @@ class ClientLink:
         self._agents = KernelAgents(gateway, principal, self._send)
         self._outbox = Outbox(transport)
         self._chats = Chats(gateway, principal, self._send, self._write, self._outbox)
+        self._answers = Answers(gateway, principal, self._send, subscribes=True)
         self._closed = False
         transport.allow_bytes(int(gateway.limits.socket_bytes))
         self._liveness = Liveness(transport, gateway.limits, self._dead)
         gateway.client_opened(self)
+        gateway.permissions.surfaces.opened(self, principal)
         self._send(
             HelloMessage(
                 gateway=gateway.settings.display_name,
@@ -94,6 +98,8 @@ class ClientLink:
             future.cancel()
         self._agents.close()
         self._chats.close()
+        self._gateway.permissions.surfaces.closed(self)
+        self._gateway.permissions.origin_closed(self)
         self._gateway.client_closed(self)
 
     def close(self, code: int = CLOSE_GOING_AWAY, reason: str = "the gateway is stopping") -> None:
@@ -111,6 +117,8 @@ class ClientLink:
                 self._agents.receive(frame, size)
             case "chat.send" | "chat.watch" | "chat.unwatch" | "chat.abort":
                 self._chats.receive(frame)
+            case "permission.response":
+                self._answers.receive(frame)
             case "cancel":
                 future = self._calls.get(frame["id"]) if is_frame_id(frame.get("id")) else None
                 if future is not None:
@@ -137,6 +145,7 @@ class ClientLink:
                 self._principal,
                 frame,
                 on_progress=partial(self._progress, call_id),
+                socket=self,
             )
         except SuzentError as error:
             self._send_error(call_id, error)
@@ -208,8 +217,14 @@ def submit_call(
     call: CallFrame,
     *,
     on_progress: Callable[[dict[str, Any]], None] | None = None,
+    socket: object | None = None,
 ) -> asyncio.Future[Outcome]:
-    """Start the call a caller asks for; see :meth:`.dispatch.Dispatcher.submit`.
+    """Start the call a caller asks for; see :func:`.permissions.asked_call.start_call`.
+
+    Parameters
+    ----------
+    socket : object, optional
+        The socket it came by: what is allowed for the session is allowed for that.
 
     Raises
     ------
@@ -223,7 +238,7 @@ def submit_call(
     key = call.idempotency_key
     if key is not None and (not isinstance(key, str) or not 0 < len(key) <= gateway.limits.request_id_bytes):
         raise SuzentError("invalid_request", "`idempotency_key` must be text of 1 to 128 characters.")
-    return gateway.dispatcher.submit(
+    prepared = gateway.dispatcher.prepare(
         principal,
         call.node,
         call.command,
@@ -233,6 +248,7 @@ def submit_call(
         on_progress=on_progress,
         origin=_origin(call.origin),
     )
+    return start_call(gateway, prepared, origin=socket)
 
 
 def _origin(value: Any) -> dict[str, Any] | None:

@@ -177,6 +177,7 @@ class Gateway:
             identity.append(load_identity(connection))
             self.inbox.load(connection)
             self.conversations.load(connection)
+            self.permissions.load(connection)
             return load_devices(connection)
 
         devices = await self.store.open(load)
@@ -185,12 +186,14 @@ class Gateway:
         self._as_started = self.settings.values()
         self.credentials.start(devices)
         self.ready.set()
+        self.permissions.start()
         self.inbox.begin()
         if self.router_model:
             self.chooser.prepare()
 
     async def stop(self) -> None:
         """Close every socket with 1001 and finish writing. Listening must have stopped already."""
+        await self.permissions.stop()
         self.runs.end_all()
         for link in [*self._links.values(), *self.sockets.all()]:
             link.going_away()

@@ -142,7 +142,10 @@ class PermissionResponse(Frame):
 
 
 class PermissionResolved(Frame):
-    """Gateway → every surface that was asked, and whoever asked for the prompt: it is closed."""
+    """Gateway → every surface that was asked, and whoever asked for the prompt: it is closed.
+
+    ``tool`` is told to surfaces; ``code`` to a node that asked for its agent: the error code of a refusal.
+    """
 
     type: Literal["permission.resolved"] = "permission.resolved"
     id: str | int
@@ -150,3 +153,5 @@ class PermissionResolved(Frame):
     reason: Reason
     remember: Remember = "once"
     by: str = ""
+    tool: str = ""
+    code: str = ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from ...protocol.text import clean_text
 from ...protocol.wire import encode
 from ..session import NodeSession
 from .agent_events import AgentEvents, Numbered
+from .namespaces import name_elsewhere
 from .turn_bodies import shorten, turn_body
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class AppAgent:
         """Return a conversation's name at the node: others' can't be called like its owner's, or each other's."""
         if self._account == self._session.device.account:
             return conversation_id
-        return hashlib.sha256(f"{self._account}\n{conversation_id}".encode()).hexdigest()[:32]
+        return name_elsewhere(self._account, conversation_id)
 
 
 class _Execution(Numbered):

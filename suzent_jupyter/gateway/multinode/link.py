@@ -34,13 +34,17 @@ from .ticks import Ticks
 if TYPE_CHECKING:
     from ..answering.chats import Chats
     from ..gateway import Gateway
+    from ..permissions.answers import Answers
+    from ..permissions.own_tools import OwnTools
     from .invocations import Invocations
 
 _ROLES = ("app", "web")
 _AGENT = "Answer a prompt."
 _CONNECT = "Send `connect.challenge`, then `connect` with `role` and, of an app, `node`."
 #: What a node that is paused may not do.
-_ACTS = frozenset(["chat.send", "chat.watch", "node.invoke.request", "node.list"])
+_ACTS = frozenset(
+    ["chat.send", "chat.watch", "node.invoke.request", "node.list", "permission.request", "permission.response"]
+)
 
 
 class MultinodeLink(NodeLink):
@@ -72,6 +76,8 @@ class MultinodeLink(NodeLink):
         self._news: NodeNews | None = None
         self._chats: Chats | None = None
         self._invocations: Invocations | None = None
+        self._answers: Answers | None = None
+        self._own_tools: OwnTools | None = None
 
     @property
     def credential_id(self) -> str:
@@ -86,9 +92,10 @@ class MultinodeLink(NodeLink):
             if part is not None:
                 part.stop()
         super().closed()
-        for work in (self._chats, self._invocations):
+        for work in (self._chats, self._invocations, self._own_tools):
             if work is not None:
                 work.close()
+        self._gateway.permissions.surfaces.closed(self)
         if self._acts_as is not None and self._session is None:
             self._gateway.client_closed(self)
 
@@ -224,7 +231,9 @@ class MultinodeLink(NodeLink):
         minted: str = "",
     ) -> None:
         self._device = device
-        principal = Principal(Authority.FULL, device.account, device.org, device.device_id, f"node:{device.device_id}")
+        # A person's own page is no node: people of the account are asked there.
+        actor = f"{'web' if self._role == 'web' else 'node'}:{device.device_id}"
+        principal = Principal(Authority.FULL, device.account, device.org, device.device_id, actor)
         if self._role == "web":
             if not device.speaks:
                 raise SuzentError("paused", f"{device.display_name} is paused.")
@@ -264,6 +273,10 @@ class MultinodeLink(NodeLink):
         self._gateway.client_opened(self)
         self._send(self._hello(principal))
         self._begin(principal)
+        permissions = self._gateway.permissions
+        permissions.surfaces.opened(self, principal, self._tell)
+        for frame in permissions.open_frames(principal):
+            self._tell(frame)
 
     def _greet(self, session: NodeSession, minted: str) -> None:
         assert self._acts_as is not None
@@ -339,6 +352,10 @@ class MultinodeLink(NodeLink):
                     taker(frame, size)
             case "node.invoke.request" | "node.invoke.cancel":
                 self._invoking().receive(frame, size)
+            case "permission.response":
+                self._answering().receive(frame)
+            case "permission.request" if session is not None:
+                self._asking(session).receive(frame)
             case "node.invoke.progress" if session is not None:
                 self._gateway.dispatcher.progress(session, {**frame, "request_id": frame.get("id")})
             case "node.invoke.result" if session is not None:
@@ -400,6 +417,21 @@ class MultinodeLink(NodeLink):
             assert self._acts_as is not None
             self._invocations = Invocations(self._gateway, self._acts_as, self._tell, self._session, self._write)
         return self._invocations
+
+    def _answering(self) -> Answers:
+        if self._answers is None:
+            from ..permissions.answers import Answers
+
+            assert self._acts_as is not None
+            self._answers = Answers(self._gateway, self._acts_as, self._tell)
+        return self._answers
+
+    def _asking(self, session: NodeSession) -> OwnTools:
+        if self._own_tools is None:
+            from ..permissions.own_tools import OwnTools
+
+            self._own_tools = OwnTools(self._gateway, session, self._tell)
+        return self._own_tools
 
     # -- sending --
 

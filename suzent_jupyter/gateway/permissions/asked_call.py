@@ -1,0 +1,90 @@
+"""Ask, then launch: the way of every call that somebody must allow first.
+
+What is asked about is prepared and frozen before; what comes after the answer sends those bytes, or nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import SuzentError
+from ..turns import LARGE_BYTES
+from .prompt import Question
+from .rule import must_ask
+from .summary import Frozen, freeze
+
+if TYPE_CHECKING:
+    from ..answering.run import Run
+    from ..calls import Outcome
+    from ..dispatch import Prepared
+    from ..gateway import Gateway
+
+
+def start_call(
+    gateway: Gateway, prepared: Prepared, *, run: Run | None = None, agent: bool = False, origin: object | None = None
+) -> asyncio.Future[Outcome]:
+    """Start a call that was prepared; where somebody must allow it, once that has happened.
+
+    Parameters
+    ----------
+    run : Run, optional
+        The turn it is part of; while it waits it ends with that.
+    agent : bool
+        Whether an agent wants it, and no person.
+    origin : object, optional
+        The socket it came by, if it is part of no turn.
+
+    Returns
+    -------
+    asyncio.Future of Outcome
+        As :meth:`.dispatch.Dispatcher.launch`; cancelling it closes the prompt. It may also end with what
+        :meth:`.permissions.Permissions.require` raises.
+
+    Raises
+    ------
+    SuzentError
+        ``node_busy``, where nobody need be asked.
+    """
+    capability = prepared.capability
+    if capability is None:  # the very call is under way, or over
+        return gateway.dispatcher.launch(prepared)
+    foreign = prepared.session.device.account != prepared.principal.account
+    if not must_ask(capability, unwatched=agent or foreign):
+        return gateway.dispatcher.launch(prepared)
+    return gateway.dispatcher.hold(prepared, asyncio.ensure_future(_ask_then_launch(gateway, prepared, run, origin)))
+
+
+async def _ask_then_launch(gateway: Gateway, prepared: Prepared, run: Run | None, origin: object | None) -> Outcome:
+    try:
+        frozen = await _frozen(prepared)
+        await gateway.permissions.require(
+            Question(
+                prepared.principal,
+                prepared.session,
+                frozen.summary,
+                run,
+                origin=origin,
+                size=len(frozen.params),
+            )
+        )
+        if not gateway.still_speaks(prepared.principal):
+            raise SuzentError("unauthorized", "The caller's token was revoked or paused meanwhile.")
+        if run is not None and run.closing:
+            raise SuzentError("cancelled", "The turn that asked is over.")
+        call = gateway.dispatcher.launch_allowed(prepared, frozen.params)
+    except asyncio.CancelledError:
+        gateway.dispatcher.note_refused(prepared, "cancelled")
+        raise
+    except SuzentError as error:
+        gateway.dispatcher.note_refused(prepared, error.code)
+        raise
+    return await call  # cancelling this task cancels the call on the device
+
+
+async def _frozen(prepared: Prepared) -> Frozen:
+    assert prepared.capability is not None
+    arguments: Any = (prepared.capability.name, prepared.capability.description, prepared.params)
+    if len(prepared.params) < LARGE_BYTES:
+        return freeze(*arguments)
+    return await asyncio.to_thread(freeze, *arguments)
