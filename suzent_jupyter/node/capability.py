@@ -109,8 +109,8 @@ def capability(name: Any = None, /, *, description: str | None = None, requires_
     ``@capability("camera.snap", description=…)`` names it. Types and defaults of the parameters come from the
     signature, descriptions from the docstring (NumPy, Google or Sphinx style).
 
-    ``requires_permission=True`` has somebody asked before each call, ``False`` nobody; by default the gateway asks before
-    commands whose names say that they are private or can't be undone, in agents' turns and for other people.
+    ``requires_permission=True`` has somebody asked before each call, ``False`` nobody. By default the gateway asks, in
+    agents' turns and for other people, before commands whose names say that they are private or can't be undone.
 
     A method is declared but not collected: pass the bound method to the host, ``NodeHost(capabilities=[camera.snap])``.
 
