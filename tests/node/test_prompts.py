@@ -294,8 +294,8 @@ async def test_answers_on_the_terminal_name_their_prompt(tmp_path: Path) -> None
         await person.type("y aaaa")
         assert "no prompt 'aaaa' now; there wait: cccc" in await person.line("There is")
         await person.type("no cccc")
-        response = await visit.next("permission.response")
-        assert (response["id"], response["decision"]) == ("cccc3333", "deny")
+        response = await visit.wait_for(lambda frame: frame.get("id") == "cccc3333")
+        assert (response["type"], response["decision"]) == ("permission.response", "deny")
 
 
 @sync
