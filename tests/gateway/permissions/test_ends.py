@@ -15,6 +15,7 @@ from support.device import BareDevice
 from support.executing import Worker
 from support.gateways import Process
 from support.grants import holder
+from support.keyed import KeyedNode, admit, multinode_url
 from support.running import sync, until
 
 
@@ -291,3 +292,55 @@ async def test_a_device_with_an_agent_is_asked_for_it_as_a_whole(make_gateway: M
         assert invoke["params"]["message"] == "look around"
         await device.send({"type": "result", "request_id": invoke["request_id"], "success": True, "result": "seen"})
         assert (await future)["result"] == "seen"
+
+
+@sync
+async def test_a_device_asks_for_a_tool_of_its_agent(make_gateway: Make) -> None:
+    gateway = make_gateway()
+    features = ["agent", "permissions"]
+    async with (
+        BareDevice(gateway.node_url, "Phone", [{"name": "agent.run"}], features=features) as device,
+        BareDevice(gateway.node_url, "Other", features=["cancel"]) as other,
+        BareClient(gateway) as tab,
+    ):
+        await gateway.pair(device)
+        await gateway.pair(other)
+        await tab.send(type="subscribe", topics=["permissions"])
+        await tab.send(type="chat.send", id="q", message="look", target_node_id=device.node_id)
+        invoke = await device.recv("invoke")
+        run = invoke["params"]["run_id"]
+        request = {"type": "permission.request", "id": 7, "run_id": run, "tool": "shell", "summary": {"params": "ls"}}
+        await device.send({**request, "run_id": "none"})
+        error = await device.recv("error")
+        assert (error["code"], error["id"]) == ("run_unknown", 7)
+        # Without the feature it is a frame like any other that is not known.
+        await other.send(request)
+        await device.send(request)
+        prompt = await device.recv("permission.request")
+        assert prompt["relation"] == "web" and prompt["summary"]["params"] == "ls"
+        assert (await tab.change("permissions", "added"))["item"]["id"] == prompt["id"]
+        await tab.send(type="permission.response", id=prompt["id"], decision="allow")
+        ends = {(each := await device.recv("permission.resolved"))["id"]: each for _ in range(2)}
+        assert set(ends) == {7, prompt["id"]} and {each["decision"] for each in ends.values()} == {"allow"}
+        await other.send({"type": "ping"})
+        assert (await other.recv())["type"] == "pong"
+        # With the device goes what it asked.
+        await device.send({**request, "id": 8})
+        prompt = (await tab.change("permissions", "added"))["item"]
+        await device.ws.close()
+        assert (await tab.change("permissions", "removed"))["item"]["reason"] == "disconnected"
+
+
+@sync
+async def test_a_web_client_with_a_key_is_a_person(make_gateway: Make) -> None:
+    async with (
+        cast(make_gateway, "ada-mute") as everybody,
+        KeyedNode(multinode_url(everybody.gateway), "Tablet", role="web") as page,
+    ):
+        await admit(everybody.gateway, page)
+        node = everybody["ada-mute"].node_id
+        await page.send({"type": "node.invoke.request", "id": 1, "node_id": node, "command": "guarded"})
+        prompt = await page.recv("permission.request")
+        assert (prompt["relation"], prompt["caller"]) == ("web", "ada (Tablet)")
+        await page.send({"type": "permission.response", "id": prompt["id"], "decision": "allow"})
+        assert (await page.recv("node.invoke.result"))["ok"]
