@@ -100,6 +100,27 @@ async def test_the_caller_gives_up(make_gateway: Make, gives_up: Callable[[Cast]
         assert everybody["ada-a"].calls == []
 
 
+@pytest.mark.parametrize("how", ["cancel", "hang up"])
+@pytest.mark.parametrize("caller", ["ada-b", "ada-page"])
+@sync
+async def test_the_caller_on_the_other_socket_gives_up(make_gateway: Make, caller: str, how: str) -> None:
+    async with cast(make_gateway, "ada-b", "ada-page", "ada-a") as everybody:
+        seat, node = everybody[caller], everybody["ada-a"]
+        request = {"node_id": node.node_id, "command": "guarded"}
+        await seat.send(type="node.invoke.request", id="c", **request)
+        prompt = await node.prompt()
+        if how == "cancel":
+            await seat.send(type="node.invoke.cancel", id="c")
+        else:
+            await seat.socket.ws.close()
+        await until(lambda: [each for each in node.closed() if each["id"] == prompt["id"]])
+        assert (await node.answer(prompt["id"])).get("code", "permission_expired") == "permission_expired"
+        await over(everybody, prompt["id"], "cancelled")
+        assert node.calls == []
+        rows = (await everybody.http["ada"].get("/audit")).json()["entries"]
+        assert [each["outcome"] for each in rows if each["action"] == "invoke"] == ["cancelled"]
+
+
 @sync
 async def test_a_request_that_is_hung_up_on_asks_no_more(make_gateway: Make) -> None:
     async with cast(make_gateway, "ada-page", "ada-a") as everybody:
