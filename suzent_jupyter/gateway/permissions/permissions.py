@@ -280,7 +280,7 @@ class Permissions:
             elif prompt.overdue:
                 self._expire(prompt)
             raise
-        if kept == "session" and prompt.key is not None:
+        if kept == "session" and prompt.key is not None and not prompt.answered.done():
             self._remembered.put(prompt.key, decision, by)
         self._close(prompt, closed)
         if not prompt.answered.done():
@@ -370,10 +370,6 @@ class Permissions:
     def origin_closed(self, origin: object) -> None:
         """Forget what was allowed for the calls of a socket."""
         self._remembered.forget(lambda key: key.origin is origin)
-
-    def conversation_over(self, account: str, conversation_id: str) -> None:
-        """Forget what was allowed in a conversation that is gone."""
-        self._remembered.forget(lambda key: (key.account, key.conversation_id) == (account, conversation_id))
 
     # -- looking --
 
