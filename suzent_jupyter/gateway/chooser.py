@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("suzent_jupyter")
 
 _VIEWS = 64  # kinds of callers that asked lately
-_MODULES = ("numpy", "suzent_jupyter.routing.router", "suzent_jupyter.gateway.choosing.views")
+_MODULES = ("suzent_jupyter.routing.router", "suzent_jupyter.gateway.choosing.views")
 
 
 class Chooser:

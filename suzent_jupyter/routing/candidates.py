@@ -59,9 +59,9 @@ class Candidates(Collection[str]):
         """Return a candidate, or None."""
         return self._by_id.get(node_id) if node_id in self else None
 
-    def search(self, query: str | list[str], exclude: Iterable[str] = ()) -> Scores:
-        """Score the candidates, all figures counted over them only."""
-        return self.index.search(query, self._members, exclude)
+    def search(self, asked: list[str], exclude: Iterable[str] = ()) -> Scores:
+        """Score the candidates for the terms of a query, all figures counted over them only."""
+        return self.index.search(asked, self._members, exclude)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
