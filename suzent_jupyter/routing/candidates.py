@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
+from ..protocol.rest import NodeScope
 from .documents import NodeText
 from .keyword import KeywordIndex, Members, Scores
 
@@ -27,7 +27,7 @@ class Candidate:
     text: NodeText
     connected_at: float
     executes: bool = False
-    scope: Literal["account", "enterprise"] = "account"
+    scope: NodeScope = "account"
 
     @property
     def node_id(self) -> str:

@@ -193,7 +193,6 @@ class MultinodeLink(NodeLink):
         return device
 
     def _complete(self, entry: Pending) -> None:
-        entry.agent = self._role == "app" and entry.frame.get("agent") is True
         if entry.frame.get("scope") == "enterprise":
             entry.wanted_scope = "enterprise"
 
