@@ -79,7 +79,7 @@ class DeviceLink(NodeLink):
             self._wait_for_approval(name, capabilities, frame)
 
     async def _adopt(self, device: Device, frame: dict[str, Any], capabilities: list[CapabilitySchema]) -> None:
-        device, token = await self._gateway.adopt(device, wanted=lambda: not self._closed)
+        device, token = await self._gateway.credentials.adopt(device, wanted=lambda: not self._closed)
         self._gateway.sockets.leave(self)
         self._open_session(device, device.display_name, capabilities, frame, token)
 
@@ -143,13 +143,13 @@ class DeviceLink(NodeLink):
             case "pong":
                 session.last_seen = now_text()
             case "event":
-                self._gateway.event(session, frame)
+                self._gateway.sessions.event(session, frame)
             case "update" if self._features is not None and "update" in self._features:
                 capabilities, _ = read_capabilities(frame.get("capabilities"), self._limits)
                 session.declare(capabilities)
                 self._ask_for_new_capabilities(session)
                 self._tell_approved(session)
-                self._gateway.session_changed(session)
+                self._gateway.sessions.changed(session)
             case "ping":
                 self._transport.send(b'{"type":"pong"}')
 

@@ -143,7 +143,7 @@ class NodeLink:
         if self._pending is not None:
             self._gateway.pairing.end(self._pending, "gone")
         if self._session is not None:
-            self._gateway.session_closed(self._session)
+            self._gateway.sessions.closed(self._session)
 
     # -- what the gateway tells the device --
 
@@ -369,7 +369,7 @@ class NodeLink:
         session = self._new_session(device, name, capabilities, frame)
         session.description = clean_text(frame.get("description"), int(self._limits.description_chars))
         session.tags = read_tags(frame.get("tags"), self._limits)
-        self._gateway.session_opened(session, self)
+        self._gateway.sessions.opened(session, self)
         self._session = session
         self._transport.allow_bytes(int(self._limits.socket_bytes))
         self._greet(session, minted)

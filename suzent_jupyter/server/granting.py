@@ -70,7 +70,7 @@ async def list_unauthorized(request: Request) -> UnauthorizedListResponse:
 async def peer_invoke(request: Request) -> bytes:
     """Call a command of one of our nodes for a peer: of the one it names, else of one that offers the command."""
     gateway, principal = request.gateway, request.principal
-    gateway.note_use(principal)
+    gateway.credentials.note_use(principal)
     call = decode_call(request.body)
     if isinstance(call.command, str):
         call.command = call.command.strip()

@@ -16,8 +16,6 @@ from support.executing import Work, Worker
 from support.gateways import Addresses, ThreadedGateway
 from support.running import sync, until
 
-from suzent_jupyter.gateway.devices import Device
-
 TOPICS = ["conversations", "runs", "turns"]
 Make = Callable[..., ThreadedGateway]
 
@@ -26,8 +24,7 @@ class Bobs(Addresses):
     """The same gateway as bob reaches it."""
 
     def __init__(self, gateway: ThreadedGateway) -> None:
-        device = Device("", b"", "bob's token", scope="full", account="bob", org=gateway.config.org)
-        _, self.token = gateway.run(gateway.service.gateway.adopt(device))
+        self.token = gateway.token_of("bob", gateway.config.org)
         self.url, self.service = gateway.url, gateway.service
 
 
@@ -49,7 +46,7 @@ async def house(make_gateway: Make, work: Work) -> AsyncIterator[House]:
     """Of one organisation: ada, whose node Lab has an agent and is shared, and bob, who is connected."""
     gateway = make_gateway(org="lab")
     gateway.service.gateway.waiting_account = None
-    bobs = await asyncio.to_thread(Bobs, gateway)
+    bobs = Bobs(gateway)
     async with Worker(gateway, "Lab", work) as lab, BareClient(bobs) as bob:
         each = House(gateway, bobs, lab, bob)
         await each.share("enterprise")

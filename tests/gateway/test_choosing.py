@@ -28,15 +28,9 @@ from suzent_jupyter.protocol.routing import Decision
 Make = Callable[..., ThreadedGateway]
 
 
-async def host_token(gateway: ThreadedGateway, account: str, org: str = "") -> str:
-    device = Device("", b"", f"{account}'s token", scope="full", account=account, org=org)
-    _, token = await asyncio.to_thread(lambda: gateway.run(gateway.service.gateway.adopt(device)))
-    return token
-
-
 @asynccontextmanager
 async def caller(gateway: ThreadedGateway, account: str, org: str = "") -> AsyncIterator[httpx.AsyncClient]:
-    token = await host_token(gateway, account, org)
+    token = gateway.token_of(account, org)
     async with gateway.http(headers={"Authorization": f"Bearer {token}"}) as http:
         yield http
 

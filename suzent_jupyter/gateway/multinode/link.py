@@ -358,7 +358,7 @@ class MultinodeLink(NodeLink):
         if "tags" in node:
             session.tags = read_tags(node["tags"], self._limits)
         self._tell_approved(session)
-        self._gateway.session_changed(session)
+        self._gateway.sessions.changed(session)
 
     def _speaks(self) -> bool:
         """Tell whether it may act: a device that is paused stays connected and only listens."""

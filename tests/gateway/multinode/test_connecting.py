@@ -15,7 +15,7 @@ from support.running import sync, until
 
 def traces(gateway: ThreadedGateway) -> tuple[int, ...]:
     hub = gateway.service.gateway
-    return (len(hub.sockets), len(hub.pairing), len(hub.registry), len(hub._links), len(hub._clients))
+    return (len(hub.sockets), len(hub.pairing), len(hub.registry), len(hub.sessions), len(hub._clients))
 
 
 @sync
