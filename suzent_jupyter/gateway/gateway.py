@@ -21,9 +21,10 @@ from .answering.runs import Runs
 from .approving import Approvals
 from .audit import Audit, Row
 from .changes import Changes
-from .chooser import Chooser
+from .choosing.chooser import Chooser
 from .clients import ClientLink
 from .credentials import Credentials
+from .device_link import DeviceLink
 from .device_rows import load_devices
 from .devices import Departure, Device, Devices
 from .dispatch import Dispatcher
@@ -32,7 +33,6 @@ from .granting.coverage import covered_nodes
 from .granting.grants import Grants
 from .granting.unauthorized import Unauthorized
 from .identity import load_identity, new_identity
-from .link import DeviceLink
 from .multinode.link import MultinodeLink
 from .pairing import Pairing
 from .peer_files import PeerFiles

@@ -1,6 +1,7 @@
 """What the sockets of both protocols share on their way to a connected node: silence, waiting, approval, new commands.
 
-How each of them speaks, and what it takes before and after that, stands in :mod:`.link` and :mod:`.multinode.link`.
+How each of them speaks, and what it takes before and after that, stands in :mod:`.device_link` and
+:mod:`.multinode.link`.
 """
 
 from __future__ import annotations

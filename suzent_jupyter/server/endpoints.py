@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..gateway.clients import submit_call
+from ..gateway.call_requests import submit_call
 from ..protocol.rest import (
     ApprovedDeviceListResponse,
     AuditResponse,

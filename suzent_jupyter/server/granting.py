@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..gateway.clients import submit_call
+from ..gateway.call_requests import submit_call
 from ..gateway.exposed import expose_files
 from ..gateway.granting.coverage import provider_of
 from ..protocol.address import http_base

@@ -16,7 +16,7 @@ from support.executing import Worker
 from support.gateways import ThreadedGateway
 from support.running import sync, until
 
-from suzent_jupyter.gateway.chooser import Chooser
+from suzent_jupyter.gateway.choosing.chooser import Chooser
 from suzent_jupyter.gateway.devices import Device
 from suzent_jupyter.gateway.principals import Authority, Grant, Principal
 from suzent_jupyter.gateway.session import NodeSession
