@@ -14,7 +14,7 @@ import pytest
 from support.calls import error_of
 from support.client import BareClient
 from support.device import BareDevice
-from support.executing import Worker
+from support.executing import Worker, hello
 from support.gateways import ThreadedGateway
 from support.model_server import ModelServer
 from support.running import sync, until
@@ -271,10 +271,6 @@ def test_a_node_that_leaves_while_the_model_thinks_is_not_chosen(
             assert [row["node_id"] for row in decision["candidates"]] == [hall.node_id]
 
     work()
-
-
-async def hello(node: Worker, run: dict[str, Any]) -> str:
-    return f"{node.node['name']} answers"
 
 
 @sync

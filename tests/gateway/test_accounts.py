@@ -8,13 +8,10 @@ from support.calls import error_of, invoke
 from support.client import BareClient
 from support.device import BareDevice
 from support.gateways import ThreadedGateway
+from support.grants import holder
 from support.running import sync
 
 from suzent_jupyter.gateway.devices import Device
-
-
-def bearer(token: str) -> dict[str, Any]:
-    return {"headers": {"Authorization": f"Bearer {token}"}}
 
 
 @sync
@@ -23,7 +20,7 @@ async def test_the_others_nodes_devices_codes_and_trail_do_not_exist(gateway: Th
     async with (
         BareDevice(gateway.node_url, "Phone") as phone,
         BareDevice(gateway.node_url, "Waits") as waits,
-        gateway.http(**bearer(bob_token)) as bob,
+        holder(gateway, bob_token) as bob,
         gateway.http() as ada,
     ):
         await gateway.pair(phone)
@@ -77,7 +74,7 @@ async def test_keys_and_calls_of_two_accounts_do_not_meet(make_gateway: Any) -> 
     async with (
         BareDevice(gateway.node_url, "Microscope") as device,
         gateway.http() as ada,
-        gateway.http(**bearer(bob_token)) as bob,
+        holder(gateway, bob_token) as bob,
     ):
         await gateway.pair(device)
         record = gateway.service.gateway.devices.by_id(device.node_id)
@@ -101,7 +98,7 @@ async def test_names_are_ambiguous_only_among_what_one_sees(gateway: ThreadedGat
         BareDevice(gateway.node_url, "Phone") as adas,
         BareDevice(gateway.node_url, "Phone") as bobs,
         gateway.http() as ada,
-        gateway.http(**bearer(bob_token)) as bob,
+        holder(gateway, bob_token) as bob,
     ):
         await gateway.pair(adas)
         await gateway.pair(bobs)
@@ -121,7 +118,7 @@ async def test_with_several_accounts_a_waiting_device_belongs_to_whoever_enters_
     async with (
         BareDevice(gateway.node_url, "Phone") as device,
         gateway.http() as ada,
-        gateway.http(**bearer(bob_token)) as bob,
+        holder(gateway, bob_token) as bob,
     ):
         code = await device.code()
         for http in (ada, bob):
@@ -139,7 +136,7 @@ async def test_id_prefixes_of_devices_are_unique_among_what_one_sees(gateway: Th
     for account in ("ada", "bob"):
         device = Device(f"abcdef{account}", account.encode(), f"{account}'s phone", account=account)
         gateway.call(hub.devices.put, device)
-    async with gateway.http(**bearer(bob_token)) as bob:
+    async with holder(gateway, bob_token) as bob:
         answer = await bob.post("/nodes/devices/abcdef/status", json={"status": "active"})
         assert answer.json() == {"success": True, "status": "active"}
         assert error_of(await bob.post("/nodes/devices/abcdefada/revoke")) == (404, "device_unknown")

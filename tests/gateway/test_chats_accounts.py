@@ -12,7 +12,7 @@ from support.calls import error_of
 from support.chats import Person, begin, code, read, text_of
 from support.client import BareClient
 from support.device import BareDevice
-from support.executing import Work, Worker
+from support.executing import Work, Worker, hang
 from support.gateways import Addresses, ThreadedGateway
 from support.running import sync, until
 
@@ -51,11 +51,6 @@ async def house(make_gateway: Make, work: Work) -> AsyncIterator[House]:
         each = House(gateway, bobs, lab, bob)
         await each.share("enterprise")
         yield each
-
-
-async def hang(node: Worker, run: dict[str, Any]) -> str:
-    await asyncio.Event().wait()
-    return ""
 
 
 @sync

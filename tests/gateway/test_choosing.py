@@ -12,8 +12,9 @@ import httpx
 import pytest
 from support.calls import error_of
 from support.device import BareDevice
-from support.executing import Worker
+from support.executing import Worker, hello
 from support.gateways import ThreadedGateway
+from support.grants import holder
 from support.running import sync, until
 
 from suzent_jupyter.gateway.choosing.chooser import Chooser
@@ -31,7 +32,7 @@ Make = Callable[..., ThreadedGateway]
 @asynccontextmanager
 async def caller(gateway: ThreadedGateway, account: str, org: str = "") -> AsyncIterator[httpx.AsyncClient]:
     token = gateway.token_of(account, org)
-    async with gateway.http(headers={"Authorization": f"Bearer {token}"}) as http:
+    async with holder(gateway, token) as http:
         yield http
 
 
@@ -258,10 +259,6 @@ def test_a_grant_covers_what_it_says(
                 assert snaps["Phone"] == ["snap"]
 
     work()
-
-
-async def hello(node: Worker, run: dict[str, Any]) -> str:
-    return "hello"
 
 
 @sync

@@ -9,15 +9,11 @@ from typing import Any
 import pytest
 from support.calls import error_of
 from support.client import BareClient
-from support.executing import Worker
+from support.executing import Worker, hello
 from support.gateways import ThreadedGateway
 from support.running import sync
 
 from suzent_jupyter.gateway.answering import inline_files
-
-
-async def hello(node: Worker, run: dict[str, Any]) -> str:
-    return "hello"
 
 
 @sync
