@@ -84,9 +84,9 @@ def connect(url: str | None = None, token: str | None = None, *, pin: str | None
 class Gateway(Pairing, Peering, Chatting):
     """The gateway that devices join; made by :func:`connect`.
 
-    ``gateway["MyPhone"]`` is a connected node by name, id or unique id prefix. Methods block; ``ainvoke`` is their
-    asynchronous twin for calls. All of it works
-    in a notebook cell, where an event loop already runs, and on any thread.
+    ``gateway["MyPhone"]`` is a connected node by name, id or unique id prefix. Methods block; ``ainvoke``,
+    ``achat``, ``aroute`` and ``atrigger`` are asynchronous twins. All of it works in a notebook cell, where an event
+    loop already runs, and on any thread.
     """
 
     def __init__(self, url: str | None = None, token: str | None = None, *, pin: str | None = None) -> None:
