@@ -205,7 +205,7 @@ class Chatting:
         names: dict[str, str] = {}
         for kind, key in (("devices", "device_id"), ("nodes", "node_id")):
             try:
-                items = self._rest.get("/nodes" if kind == "nodes" else f"/nodes/{kind}")[kind]
+                items = self._rest.records(kind)
             except KernelError:  # somebody who is not the owner may not list the devices
                 continue
             names |= {str(item.get(key)): str(item.get("display_name") or item.get("name") or "") for item in items}

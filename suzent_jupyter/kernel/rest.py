@@ -41,6 +41,11 @@ class Rest:
         """``GET`` a route and return its JSON."""
         return self.request("GET", path, query={key: value for key, value in query.items() if value is not None})
 
+    def records(self, kind: str) -> list[dict[str, Any]]:
+        """Return the gateway's list of ``nodes``, or of what ``/nodes/{kind}`` holds."""
+        items: list[dict[str, Any]] = self.get("/nodes" if kind == "nodes" else f"/nodes/{kind}")[kind]
+        return items
+
     def post(self, path: str, body: Any = None, timeout: float = READ_TIMEOUT) -> Any:
         """``POST`` to a route and return its JSON, for which ``timeout`` seconds are waited."""
         return self.request("POST", path, body={} if body is None else body, timeout=timeout)

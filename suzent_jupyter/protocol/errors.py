@@ -134,7 +134,6 @@ ERRORS: dict[str, ErrorSpec] = {
     "bad_frame": ErrorSpec(400, False, "Send one JSON object with a `type` as a text frame."),
     "bad_handshake": ErrorSpec(400, False, "The first frame must be `connect` with a `display_name`."),
     "handshake_timeout": ErrorSpec(408, True, "Send `connect` right after opening the socket."),
-    "slow_reader": ErrorSpec(429, True, "Read faster, then connect and subscribe again."),
     # the gateway itself
     "nodes_disabled": ErrorSpec(503, True, "Set `nodes_enabled` to true: `%suzent config nodes_enabled true`."),
     "store_unreadable": ErrorSpec(

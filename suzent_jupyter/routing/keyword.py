@@ -14,20 +14,18 @@ The formula is Okapi BM25 (Robertson and Zaragoza, 2009) with the idf of Lucene'
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .affinity import Affinity
 from .documents import NodeText
 from .guard import honest
 from .stopwords import STOP_WORDS
-from .tokens import terms, words
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from .tokens import words
 
 K1 = 1.2
 """How soon a further occurrence adds little; Lucene's value."""
@@ -62,8 +60,6 @@ class _Posting:
 
     def drop(self, slot: int) -> None:
         if len(self.slots) > 64:
-            import numpy as np
-
             at = int((np.frombuffer(self.slots, np.int32) == slot).argmax())
         else:
             at = self.slots.index(slot)
@@ -100,8 +96,6 @@ class Members:
 
     def when(self, size: int, exclude: Iterable[str] = ()) -> NDArray[np.float64]:
         """Return times by slot, ``-inf`` for those that are not members."""
-        import numpy as np
-
         times = np.full(size, _OUT)
         times[: len(self._when)] = np.frombuffer(self._when) if self._when else 0.0
         for node_id in exclude:
@@ -142,16 +136,6 @@ class Scores:
     def _note(self, place: int, term: str, idf: float, known: Iterable[str]) -> None:
         for each in known:
             self._origins.setdefault(each, []).append((place, term, idf if each == term else idf * WEAK))
-
-    @property
-    def of(self) -> dict[str, float]:
-        """Score by node id, of every node that shares a term with the query; empty where none does."""
-        found = {}
-        for slot in self.values.nonzero()[0].tolist():
-            document = self._documents[slot]
-            assert document is not None
-            found[document.text.node_id] = float(self.values[slot])
-        return found
 
     def score(self, node_id: str) -> float:
         """Return a node's score, 0 where it shares no term or was not searched."""
@@ -267,39 +251,28 @@ class KeywordIndex:
         if self._shared:
             self._documents, self._slots, self._shared = self._documents.copy(), self._slots.copy(), False
 
-    def search(
-        self, query: str | list[str], among: Members | Collection[str] | None = None, exclude: Iterable[str] = ()
-    ) -> Scores:
+    def search(self, asked: list[str], among: Members, exclude: Iterable[str] = ()) -> Scores:
         """Score nodes.
 
         Parameters
         ----------
-        query : str or list of str
-            The text, or its terms as :func:`.tokens.terms` gives them.
-        among : Members or collection of str, optional
-            Nodes to consider. All figures are counted over them only, as if there were no others. Members take no time
-            for each node; default all.
+        asked : list of str
+            The terms of the query (:func:`.tokens.terms`).
+        among : Members
+            Nodes to consider. All figures are counted over them only, as if there were no others.
         exclude : iterable of str
             Nodes not to consider all the same.
         """
-        import numpy as np
-
         size = len(self._documents)
-        if isinstance(among, Members):
-            when = among.when(size, exclude)
-        else:
-            when, left_out = np.full(size, _OUT), set(exclude)
-            wanted = self._slots.keys() if among is None else self._slots.keys() & set(among)
-            when[[self._slots[node_id] for node_id in wanted - left_out]] = 0.0
-        asked = terms(query) if isinstance(query, str) else query
+        when = among.when(size, exclude)
         asked = _halves(list(dict.fromkeys(asked)), QUERY_TERMS)
         self._shared = True
         scores = Scores(self._documents, self._slots, np.zeros(size), when, bool(asked), sorted(self._distrusted))
         if size:
-            self._score(asked, scores, np)
+            self._score(asked, scores)
         return scores
 
-    def _score(self, asked: list[str], scores: Scores, np: Any) -> None:
+    def _score(self, asked: list[str], scores: Scores) -> None:
         among = scores.when > _OUT
         count = int(np.count_nonzero(among))
         kinsfolk = set(_halves(asked, KIN_TERMS))
@@ -342,7 +315,7 @@ class KeywordIndex:
         whole = weight > 0
         tf = np.where(whole, weight, 1.0)
         gains = idfs * np.where(whole, 1.0, WEAK) * tf * (K1 + 1) / (tf + norm)
-        scores.values = np.bincount(slot, weights=gains, minlength=len(among))
+        scores.values = np.bincount(slot, weights=gains, minlength=len(among)).astype(np.float64, copy=False)
         for (place, term, kin), each, number in zip(found, idf.tolist(), df.tolist(), strict=True):
             if number:
                 scores._note(place, term, each, (term, *kin))

@@ -18,15 +18,6 @@ from .tokens import READ_CHARS, terms
 TERMS_SHOWN = 32
 LONG_QUERY = 1_000
 
-_loaded = False
-
-
-async def _load() -> None:
-    global _loaded  # noqa: PLW0603 - a module is loaded once per process
-    if not _loaded:
-        await asyncio.to_thread(__import__, "numpy")
-        _loaded = True
-
 
 class Router:
     """Chooses a node among candidates, and says why.
@@ -68,7 +59,6 @@ class Router:
         KeyError
             ``node`` is none of the candidates.
         """
-        await _load()
         if node is not None and (node not in candidates or node in exclude):
             raise KeyError(node)
         tiers: list[TierOutcome] = []
@@ -106,7 +96,7 @@ class Router:
         return Decision(
             query=query if len(query) <= READ_CHARS else f"{query[: READ_CHARS - 1]}…",
             choice=choice,
-            candidates=self._shown(candidates, scores, choice, said, limit, tiers[0].outcome != "skipped"),
+            candidates=self._shown(candidates, scores, choice, said, limit),
             tiers=tiers,
             considered=considered,
         )
@@ -199,7 +189,6 @@ class Router:
         choice: RouteChoice | None,
         said: Answer | None,
         limit: int | None,
-        asked: bool,
     ) -> list[RouteCandidate]:
         most = self._limits.route_candidates
         most = max(1, most if limit is None else min(limit, most))

@@ -68,9 +68,9 @@ async def route() -> None:
         await router.route(query, candidates)
         times = 200 if count <= 1_000 else 100
         long = " ".join(texts[0].split() * (10_000 // len(texts[0])))
-        note("search, three words", _ms(lambda q=query, c=candidates: c.search(q), times))
-        note("search, a word of every node", _ms(lambda c=candidates: c.search("common"), times))
-        note("search, 10 KB", _ms(lambda q=long, c=candidates: c.search(q), 20))
+        note("search, three words", _ms(lambda q=query, c=candidates: c.search(terms(q)), times))
+        note("search, a word of every node", _ms(lambda c=candidates: c.search(["common"]), times))
+        note("search, 10 KB", _ms(lambda q=long, c=candidates: c.search(terms(q)), 20))
         for label, asked in (("whole decision, three words", query), ("whole decision, of every node", "common")):
             taken = []
             for _ in range(50):

@@ -12,11 +12,9 @@ from support.calls import error_of
 from support.chats import Person, begin, code, read, text_of
 from support.client import BareClient
 from support.device import BareDevice
-from support.executing import Work, Worker
+from support.executing import Work, Worker, hang
 from support.gateways import Addresses, ThreadedGateway
 from support.running import sync, until
-
-from suzent_jupyter.gateway.devices import Device
 
 TOPICS = ["conversations", "runs", "turns"]
 Make = Callable[..., ThreadedGateway]
@@ -26,8 +24,7 @@ class Bobs(Addresses):
     """The same gateway as bob reaches it."""
 
     def __init__(self, gateway: ThreadedGateway) -> None:
-        device = Device("", b"", "bob's token", scope="full", account="bob", org=gateway.config.org)
-        _, self.token = gateway.run(gateway.service.gateway.adopt(device))
+        self.token = gateway.token_of("bob", gateway.config.org)
         self.url, self.service = gateway.url, gateway.service
 
 
@@ -49,16 +46,11 @@ async def house(make_gateway: Make, work: Work) -> AsyncIterator[House]:
     """Of one organisation: ada, whose node Lab has an agent and is shared, and bob, who is connected."""
     gateway = make_gateway(org="lab")
     gateway.service.gateway.waiting_account = None
-    bobs = await asyncio.to_thread(Bobs, gateway)
+    bobs = Bobs(gateway)
     async with Worker(gateway, "Lab", work) as lab, BareClient(bobs) as bob:
         each = House(gateway, bobs, lab, bob)
         await each.share("enterprise")
         yield each
-
-
-async def hang(node: Worker, run: dict[str, Any]) -> str:
-    await asyncio.Event().wait()
-    return ""
 
 
 @sync

@@ -12,11 +12,12 @@ import httpx
 import pytest
 from support.calls import error_of
 from support.device import BareDevice
-from support.executing import Worker
+from support.executing import Worker, hello
 from support.gateways import ThreadedGateway
+from support.grants import holder
 from support.running import sync, until
 
-from suzent_jupyter.gateway.chooser import Chooser
+from suzent_jupyter.gateway.choosing.chooser import Chooser
 from suzent_jupyter.gateway.devices import Device
 from suzent_jupyter.gateway.principals import Authority, Grant, Principal
 from suzent_jupyter.gateway.session import NodeSession
@@ -28,16 +29,10 @@ from suzent_jupyter.protocol.routing import Decision
 Make = Callable[..., ThreadedGateway]
 
 
-async def host_token(gateway: ThreadedGateway, account: str, org: str = "") -> str:
-    device = Device("", b"", f"{account}'s token", scope="full", account=account, org=org)
-    _, token = await asyncio.to_thread(lambda: gateway.run(gateway.service.gateway.adopt(device)))
-    return token
-
-
 @asynccontextmanager
 async def caller(gateway: ThreadedGateway, account: str, org: str = "") -> AsyncIterator[httpx.AsyncClient]:
-    token = await host_token(gateway, account, org)
-    async with gateway.http(headers={"Authorization": f"Bearer {token}"}) as http:
+    token = gateway.token_of(account, org)
+    async with holder(gateway, token) as http:
         yield http
 
 
@@ -264,10 +259,6 @@ def test_a_grant_covers_what_it_says(
                 assert snaps["Phone"] == ["snap"]
 
     work()
-
-
-async def hello(node: Worker, run: dict[str, Any]) -> str:
-    return "hello"
 
 
 @sync

@@ -20,8 +20,6 @@ from support.running import sync, until
 
 from suzent_jupyter.gateway.pairing import ALPHABET
 
-from .test_accounts import host_token
-
 MakeGateway = Callable[..., ThreadedGateway]
 
 
@@ -250,10 +248,10 @@ async def test_by_identity_then_by_address_never_by_name(
 
 @sync
 async def test_the_identity_of_a_node_or_of_anothers_grant_replaces_neither(gateway: ThreadedGateway) -> None:
-    bob_token = await host_token(gateway, "bob")
+    bob_token = gateway.token_of("bob")
     async with BareDevice(gateway.node_url, "Phone", node_identity="shared") as device:
         await gateway.pair(device)
-        await host_token(gateway, gateway.config.account)
+        gateway.token_of(gateway.config.account)
         mine, _ = await granted(gateway, identity="shared", addr="")
         gateway.service.gateway.waiting_account = None
         asked = await ask(gateway, identity="shared", addr="")
@@ -273,7 +271,7 @@ async def test_the_identity_of_a_node_or_of_anothers_grant_replaces_neither(gate
 
 @sync
 async def test_requests_are_the_accounts_alone(gateway: ThreadedGateway) -> None:
-    bob_token = await host_token(gateway, "bob")
+    bob_token = gateway.token_of("bob")
     async with BareClient(gateway, bob_token) as client, holder(gateway, bob_token) as bob, gateway.http() as ada:
         await client.send(type="subscribe", topics=["grants"])
         assert (await client.change("grants"))["item"] == []

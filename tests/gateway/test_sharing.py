@@ -9,22 +9,11 @@ from typing import Any
 import pytest
 from support.calls import error_of
 from support.client import BareClient
-from support.executing import Worker
+from support.executing import Worker, hello
 from support.gateways import ThreadedGateway
 from support.running import sync
 
 from suzent_jupyter.gateway.answering import inline_files
-from suzent_jupyter.gateway.devices import Device
-
-
-async def token_of(gateway: ThreadedGateway, account: str, org: str = "lab") -> str:
-    device = Device("", b"", f"{account}'s token", scope="full", account=account, org=org)
-    _, token = await asyncio.to_thread(lambda: gateway.run(gateway.service.gateway.adopt(device)))
-    return token
-
-
-async def hello(node: Worker, run: dict[str, Any]) -> str:
-    return "hello"
 
 
 @sync
@@ -32,7 +21,7 @@ async def test_a_prompt_whose_files_took_too_long_does_not_reach_a_node_that_is_
     make_gateway: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway: ThreadedGateway = make_gateway(org="lab")
-    bob_token = await token_of(gateway, "bob")
+    bob_token = gateway.token_of("bob", "lab")
     hub = gateway.service.gateway
     stage, staged = inline_files.stage, []
 
@@ -62,7 +51,7 @@ async def test_a_prompt_whose_files_took_too_long_does_not_reach_a_node_that_is_
 @sync
 async def test_changes_of_a_scope_come_one_after_the_other(make_gateway: Any) -> None:
     gateway: ThreadedGateway = make_gateway(org="lab")
-    bob_token = await token_of(gateway, "bob")
+    bob_token = gateway.token_of("bob", "lab")
     async with (
         Worker(gateway, "Microscope", hello),
         gateway.http() as ada,
@@ -95,7 +84,7 @@ async def test_a_scope_that_can_not_be_kept_is_not_in_force(make_gateway: Any, m
     from suzent_jupyter.protocol.errors import SuzentError
 
     gateway: ThreadedGateway = make_gateway(org="lab")
-    bob_token = await token_of(gateway, "bob")
+    bob_token = gateway.token_of("bob", "lab")
     headers = {"Authorization": f"Bearer {bob_token}"}
     async with Worker(gateway, "Microscope", hello), gateway.http() as ada, gateway.http(headers=headers) as bob:
 

@@ -1,7 +1,7 @@
 """Turns: a prompt goes to an agent, what it says goes into one list that any number of readers follow.
 
-A turn ends by itself, by its limits,
-by an explicit stop, or with the grant that asked for it; that a reader hung up ends nothing.
+A turn ends by itself, by its limits, by an explicit stop, or with the grant that asked for it; that a reader hung up
+ends nothing.
 """
 
 from __future__ import annotations

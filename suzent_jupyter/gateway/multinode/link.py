@@ -17,7 +17,6 @@ from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
 from ...protocol.wire import decode, decode_node_result, encode_ascii, is_frame_id
 from ..devices import Device
-from ..dialect import MultinodeDialect
 from ..failures import internal
 from ..node_link import NodeLink, read_platform
 from ..outbox import Outbox
@@ -28,7 +27,8 @@ from ..tokens import key_digest
 from ..transport import Transport
 from . import proof
 from .challenge import Challenge, new_challenge
-from .news import NodeNews
+from .dialect import MultinodeDialect
+from .news import NodeNews, node_list
 from .ticks import Ticks
 
 if TYPE_CHECKING:
@@ -120,19 +120,6 @@ class MultinodeLink(NodeLink):
             case _:
                 raise SuzentError("bad_handshake", "The first frame must be `connect.challenge`.", hint=_CONNECT)
 
-    def _when_ready(self, step: Any, *arguments: Any) -> None:
-        """Take a step of the handshake once the store is loaded: until then the gateway does not know its own id."""
-        if self._gateway.ready.is_set():
-            step(*arguments)
-            return
-
-        async def wait() -> None:
-            await self._gateway.ready.wait()
-            if not self._closed:
-                step(*arguments)
-
-        self._go_on(wait())
-
     def _give_challenge(self) -> None:
         self._check_open()
         if self._gateway.store.problem:
@@ -206,12 +193,8 @@ class MultinodeLink(NodeLink):
         return device
 
     def _complete(self, entry: Pending) -> None:
-        entry.agent = self._role == "app" and entry.frame.get("agent") is True
         if entry.frame.get("scope") == "enterprise":
             entry.wanted_scope = "enterprise"
-
-    def _tell_pending(self, entry: Pending) -> None:
-        self._send(self._pending_frame(entry))
 
     # -- let in --
 
@@ -352,8 +335,7 @@ class MultinodeLink(NodeLink):
 
     def _list(self, frame: dict[str, Any]) -> None:
         assert self._acts_as is not None
-        nodes = [node.model_dump() for node in self._gateway.list_nodes(self._acts_as)]
-        answer: dict[str, Any] = {"type": "node.list", "nodes": nodes}
+        answer = node_list(self._gateway, self._acts_as)
         if is_frame_id(frame.get("id")):
             answer["id"] = frame["id"]
         self._tell(answer)
@@ -376,10 +358,7 @@ class MultinodeLink(NodeLink):
         if "tags" in node:
             session.tags = read_tags(node["tags"], self._limits)
         self._tell_approved(session)
-        self._gateway.session_changed(session)
-
-    def _tell_approved(self, session: NodeSession) -> None:
-        self._send(self._approved_frame(session))
+        self._gateway.sessions.changed(session)
 
     def _speaks(self) -> bool:
         """Tell whether it may act: a device that is paused stays connected and only listens."""

@@ -162,7 +162,7 @@ RETRYABLE = ("jwt_nonce", "jwt_expired")
 
 def kept(gateway: ThreadedGateway) -> tuple[int, ...]:
     hub = gateway.service.gateway
-    return (len(hub.pairing), len(hub.registry), len(hub._links), len(hub._clients), len(list(hub.devices)))
+    return (len(hub.pairing), len(hub.registry), len(hub.sessions), len(hub._clients), len(list(hub.devices)))
 
 
 @sync

@@ -15,7 +15,7 @@ from support.running import sync, until
 
 def traces(gateway: ThreadedGateway) -> tuple[int, ...]:
     hub = gateway.service.gateway
-    return (len(hub.sockets), len(hub.pairing), len(hub.registry), len(hub._links), len(hub._clients))
+    return (len(hub.sockets), len(hub.pairing), len(hub.registry), len(hub.sessions), len(hub._clients))
 
 
 @sync
@@ -60,7 +60,8 @@ async def test_what_a_node_would_be_is_shown_and_its_wish_gives_it_nothing(gatew
     async with KeyedNode(multinode_url(gateway), agent=True, scope="enterprise") as node, gateway.http() as http:
         code = await node.code()
         entry = (await http.get("/nodes/pending")).json()["pending"][0]
-        assert (entry["agent"], entry["wanted_scope"]) == (True, "enterprise")
+        assert [each["name"] for each in entry["capabilities"]] == ["echo", "agent.run"]
+        assert entry["wanted_scope"] == "enterprise"
         await gateway.approve(code)
         await node.joined()
         assert node.hello["scope"] == "account"

@@ -6,18 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from support.executing import Worker
+from support.executing import Worker, hang, hello
 from support.gateways import ThreadedGateway
 from support.running import sync, until
-
-
-async def hello(node: Worker, run: dict[str, Any]) -> str:
-    return f"{node.node['name']} answers {run['message']}"
-
-
-async def hang(node: Worker, run: dict[str, Any]) -> str:
-    await asyncio.Event().wait()
-    return ""
 
 
 def asks(name: str, *, named: bool = True) -> Any:

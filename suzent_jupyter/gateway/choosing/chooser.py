@@ -9,20 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from ..protocol.errors import SuzentError
-from ..protocol.routing import Decision
-from .principals import Principal
+from ...protocol.errors import SuzentError
+from ...protocol.routing import Decision
+from ..principals import Principal
 
 if TYPE_CHECKING:
-    from ..routing.router import Router
-    from .choosing.views import View
-    from .gateway import Gateway
-    from .session import NodeSession
+    from ...routing.router import Router
+    from ..gateway import Gateway
+    from ..session import NodeSession
+    from .views import View
 
 log = logging.getLogger("suzent_jupyter")
 
 _VIEWS = 64  # kinds of callers that asked lately
-_MODULES = ("numpy", "suzent_jupyter.routing.router", "suzent_jupyter.gateway.choosing.views")
+_MODULES = ("suzent_jupyter.routing.router", "suzent_jupyter.gateway.choosing.views")
 
 
 class Chooser:
@@ -113,7 +113,7 @@ class Chooser:
         return session.node_id
 
     def _view(self, principal: Principal) -> View:
-        from .choosing.views import View
+        from .views import View
 
         org = principal.org if principal.grant is None else ""
         key = (principal.account, org, principal.grant)
@@ -129,7 +129,7 @@ class Chooser:
     async def _load(self) -> Router:
         for module in _MODULES:
             await asyncio.to_thread(import_module, module)
-        from ..routing.router import Router
+        from ...routing.router import Router
 
         gateway = self._gateway
         if not gateway.router_model:
