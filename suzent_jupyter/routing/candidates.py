@@ -8,6 +8,7 @@ from typing import Literal
 
 from .documents import NodeText
 from .keyword import KeywordIndex, Members, Scores
+from .steps import Steps, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,11 @@ class Candidates(Collection[str]):
 
     def search(self, query: str | list[str], exclude: Iterable[str] = ()) -> Scores:
         """Score the candidates, all figures counted over them only."""
-        return self.index.search(query, self._members, exclude)
+        return whole(self.searching(query, exclude))
+
+    def searching(self, query: str | list[str], exclude: Iterable[str] = ()) -> Steps[Scores]:
+        """Do that in short steps. What is found is as of the last one."""
+        return self.index.searching(query, self._members, exclude)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -13,10 +13,12 @@ from .candidates import Candidate, Candidates
 from .keyword import Scores
 from .recency import ranking
 from .semantic import Answer, AnswerError, Ask, AskFailedError, answer, question
-from .tokens import READ_CHARS, terms
+from .steps import Pace
+from .tokens import READ_CHARS, cut
 
 TERMS_SHOWN = 32
-LONG_QUERY = 1_000
+
+_LEFT = "the node that the model chose has left meanwhile"
 
 _loaded = False
 
@@ -34,14 +36,18 @@ class Router:
     Parameters
     ----------
     limits : Limits
-        ``router_timeout``, ``router_confidence`` and ``route_candidates`` count.
+        ``router_timeout``, ``router_confidence``, ``router_questions`` and ``route_candidates`` count.
     ask : Ask, optional
         Asks the model; without it tier 1 is skipped.
+    pace : Pace, optional
+        At which long queries are worked through, beside what else goes by it.
     """
 
-    def __init__(self, limits: Limits, ask: Ask | None = None) -> None:
+    def __init__(self, limits: Limits, ask: Ask | None = None, pace: Pace | None = None) -> None:
         self._limits = limits
         self._ask = ask
+        self._pace = pace or Pace()
+        self._asking = 0
 
     async def route(
         self,
@@ -74,15 +80,12 @@ class Router:
         tiers: list[TierOutcome] = []
         said: Answer | None = None
         choice: RouteChoice | None = None
-        asked = terms(query)
-        if len(query) > LONG_QUERY:
-            # Cutting it up and searching are two steps: others get their turn between.
-            await asyncio.sleep(0)
+        asked = await self._pace.walk(cut(query))
+        began = time.perf_counter()
+        scores = await self._pace.walk(candidates.searching(asked, exclude))
+        searched = _since(began)
         if node is not None and node not in candidates:
             raise KeyError(node)
-        began = time.perf_counter()
-        scores = candidates.search(asked, exclude)
-        searched = _since(began)
         considered = int((scores.when > float("-inf")).sum())
         if node is not None:
             choice = self._choice(candidates, node, "manual", "named by the caller")
@@ -92,12 +95,14 @@ class Router:
             tiers += [_skipped(tier, "no node is there to choose") for tier in ("llm", "bm25", "recent")]
         else:
             outcome, said = await self._semantic(query, candidates, scores)
-            tiers.append(outcome)
             if outcome.outcome != "skipped":
                 # Nodes may have come and gone while the model thought.
                 began = time.perf_counter()
-                scores = candidates.search(asked, exclude)
+                scores = await self._pace.walk(candidates.searching(asked, exclude))
                 searched = _since(began)
+                if said is not None and said.node_id not in candidates:
+                    said, outcome = None, outcome.model_copy(update={"outcome": "failed", "reason": _LEFT})
+            tiers.append(outcome)
             if said is not None and outcome.outcome == "chosen":
                 choice = self._choice(candidates, said.node_id, "llm", said.reason, said.confidence)
                 tiers += [_skipped(tier, "the model has chosen") for tier in ("bm25", "recent")]
@@ -116,6 +121,17 @@ class Router:
             return _skipped("llm", "no router model is configured"), None
         if not query.strip():
             return _skipped("llm", "the query is empty"), None
+        if self._asking >= self._limits.router_questions:
+            return _skipped("llm", f"the model has {self._asking} questions before it already"), None
+        self._asking += 1
+        try:
+            return await self._answer(self._ask, query, candidates, scores)
+        finally:
+            self._asking -= 1
+
+    async def _answer(
+        self, ask: Ask, query: str, candidates: Candidates, scores: Scores
+    ) -> tuple[TierOutcome, Answer | None]:
         most = self._limits.route_candidates
         best = ranking(scores, most)
         if (scores.when > float("-inf")).sum() > most:
@@ -134,7 +150,7 @@ class Router:
         limit = self._limits.router_timeout
         try:
             async with asyncio.timeout(limit) as timer:
-                text = await self._ask(asked)
+                text = await ask(asked)
             said = answer(asked, text)
         except AnswerError as error:
             return outcome("failed", str(error))
@@ -149,7 +165,7 @@ class Router:
         chosen = candidates.get(said.node_id)
         if chosen is None:
             said = None
-            return outcome("failed", "the node that the model chose has left meanwhile")
+            return outcome("failed", _LEFT)
         name = chosen.text.name or said.node_id
         if said.confidence < self._limits.router_confidence:
             least = self._limits.router_confidence
