@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -36,7 +37,6 @@ class Chooser:
         self._views: OrderedDict[tuple[Any, ...], View] = OrderedDict()
         #: Those in use too that are no longer among the latest.
         self._alive: WeakSet[View] = WeakSet()
-        self._commands_changes = 0
 
     def changed(self, session: NodeSession) -> None:
         """Take note that a node came, changed or went, or that others may see it now."""
@@ -46,7 +46,6 @@ class Chooser:
 
     def commands_changed(self) -> None:
         """Take note that other commands are denied now."""
-        self._commands_changes += 1
         for view in self._alive:
             view.note_all()
 
@@ -96,17 +95,13 @@ class Chooser:
         assert self._loading is not None
         router = await asyncio.shield(self._loading)
         view = self._view(principal)
-        while True:
-            before = self._commands_changes
-            named = None if node is None else self._named(view, principal, node, executors, exclude)
-            candidates = await view.candidates(executors=executors)
-            try:
-                decision = await router.route(query, candidates, node=named, limit=limit, exclude=exclude)
-            except KeyError:
-                raise SuzentError("node_disconnected", "The node that was named went away meanwhile.") from None
-            if before == self._commands_changes:
-                return decision
-            # What was chosen may be denied now.
+        named = None if node is None else self._named(view, principal, node, executors, exclude)
+        refresh = partial(view.candidates, executors=executors)
+        candidates = await refresh()
+        try:
+            return await router.route(query, candidates, node=named, limit=limit, exclude=exclude, refresh=refresh)
+        except KeyError:
+            raise SuzentError("node_disconnected", "The node that was named went away meanwhile.") from None
 
     def _named(self, view: View, principal: Principal, node: str, executors: bool, exclude: frozenset[str]) -> str:
         session = self._gateway.registry.find(principal, node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from ..protocol.limits import Limits
@@ -57,6 +58,7 @@ class Router:
         node: str | None = None,
         limit: int | None = None,
         exclude: frozenset[str] = frozenset(),
+        refresh: Callable[[], Awaitable[object]] | None = None,
     ) -> Decision:
         """Choose.
 
@@ -68,6 +70,8 @@ class Router:
             Candidates in the decision, at most ``route_candidates``; the chosen one is always among them.
         exclude : frozenset of str
             Ids that are not considered.
+        refresh : callable, optional
+            Brings the candidates up to date; called when the model has answered.
 
         Raises
         ------
@@ -97,6 +101,8 @@ class Router:
             outcome, said = await self._semantic(query, candidates, scores)
             if outcome.outcome != "skipped":
                 # Nodes may have come and gone while the model thought.
+                if refresh is not None:
+                    await refresh()
                 began = time.perf_counter()
                 scores = await self._pace.walk(candidates.searching(asked, exclude))
                 searched = _since(began)

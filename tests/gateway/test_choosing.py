@@ -575,4 +575,5 @@ async def test_commands_that_are_denied_while_the_model_thinks(gateway: Threaded
 
     gateway.call(replace)
     decision = await chosen(gateway, ada, "camera")
-    assert (decision.choice, decision.considered, asked) == (None, 0, 1)
+    assert (decision.choice, decision.candidates, asked) == (None, [], 1)
+    assert "has left meanwhile" in decision.tiers[0].reason
