@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from importlib import import_module
 
 from ..protocol.limits import Limits
 from ..protocol.routing import Decision, RouteCandidate, RouteChoice, Tier, TierOutcome
@@ -14,10 +15,11 @@ from .candidates import Candidate, Candidates
 from .keyword import Scores
 from .recency import ranking
 from .semantic import Answer, AnswerError, Ask, AskFailedError, answer, question
-from .steps import Pace
+from .steps import Pace, Steps
 from .tokens import READ_CHARS, cut
 
 TERMS_SHOWN = 32
+LONG_QUERY = 1_000
 
 _LEFT = "the node that the model chose has left meanwhile"
 
@@ -27,8 +29,15 @@ _loaded = False
 async def _load() -> None:
     global _loaded  # noqa: PLW0603 - a module is loaded once per process
     if not _loaded:
-        await asyncio.to_thread(__import__, "numpy")
+        await asyncio.to_thread(_build)
         _loaded = True
+
+
+def _build() -> None:
+    import_module("numpy")
+    # Left to the first decision, it would take 50 ms and more of the event loop.
+    for model in (TierOutcome, RouteChoice, RouteCandidate, Decision):
+        model.model_rebuild()
 
 
 class Router:
@@ -85,6 +94,9 @@ class Router:
         said: Answer | None = None
         choice: RouteChoice | None = None
         asked = await self._pace.walk(cut(query))
+        if len(query) > LONG_QUERY:
+            # The end of one work and the beginning of the next are not to be one step.
+            await asyncio.sleep(0)
         began = time.perf_counter()
         scores = await self._pace.walk(candidates.searching(asked, exclude))
         searched = _since(began)
@@ -114,10 +126,12 @@ class Router:
                 tiers += [_skipped(tier, "the model has chosen") for tier in ("bm25", "recent")]
             else:
                 choice = self._by_words(candidates, scores, tiers, searched)
+        if len(query) > LONG_QUERY:
+            await asyncio.sleep(0)
         return Decision(
             query=query if len(query) <= READ_CHARS else f"{query[: READ_CHARS - 1]}…",
             choice=choice,
-            candidates=self._shown(candidates, scores, choice, said, limit, tiers[0].outcome != "skipped"),
+            candidates=await self._pace.walk(self._shown(candidates, scores, choice, said, limit)),
             tiers=tiers,
             considered=considered,
         )
@@ -221,8 +235,7 @@ class Router:
         choice: RouteChoice | None,
         said: Answer | None,
         limit: int | None,
-        asked: bool,
-    ) -> list[RouteCandidate]:
+    ) -> Steps[list[RouteCandidate]]:
         most = self._limits.route_candidates
         most = max(1, most if limit is None else min(limit, most))
         ids = ranking(scores, most)
@@ -232,6 +245,7 @@ class Router:
         any_score = bool((scores.values > 0).any())
         shown = []
         for node_id in ids:
+            yield
             if (found := candidates.get(node_id)) is None:
                 continue
             withheld = candidates.index.text(node_id)[1]
