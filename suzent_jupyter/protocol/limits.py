@@ -122,6 +122,7 @@ class Limits:
     # Routing
     router_timeout: float = _limit(3.0, "s", "in which the model must choose a node, or words decide")
     router_confidence: float = _limit(0.5, "share", "confidence below which the model's choice does not count")
+    router_questions: int = _limit(16, "count", "choices the model is asked for at once; beyond these words decide")
     route_candidates: int = _limit(50, "count", "nodes the model is shown, and a decision names; the best ones")
     delta_throttle: float = _limit(0.15, "s", "pieces of text that come within it travel together")
     dispatch_depth: int = _limit(3, "count", "agents in a row that ask each other")

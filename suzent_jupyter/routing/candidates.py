@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..protocol.rest import NodeScope
 from .documents import NodeText
 from .keyword import KeywordIndex, Members, Scores
+from .steps import Steps, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,11 @@ class Candidates(Collection[str]):
 
     def search(self, asked: list[str], exclude: Iterable[str] = ()) -> Scores:
         """Score the candidates for the terms of a query, all figures counted over them only."""
-        return self.index.search(asked, self._members, exclude)
+        return whole(self.searching(asked, exclude))
+
+    def searching(self, asked: list[str], exclude: Iterable[str] = ()) -> Steps[Scores]:
+        """Do that in short steps. What is found is as of the last one."""
+        return self.index.searching(asked, self._members, exclude)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
