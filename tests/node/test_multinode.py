@@ -155,7 +155,9 @@ def test_a_key_in_the_keyring(tmp_path: Path) -> None:
     )
 
 
-def test_a_damaged_key_is_replaced_and_a_vault_that_fails_costs_an_approval_only(tmp_path: Path) -> None:
+def test_a_damaged_key_is_replaced_and_a_vault_that_fails_costs_an_approval_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     vault = TokenVault(tmp_path / "vault", keyring=False)
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -173,6 +175,9 @@ def test_a_damaged_key_is_replaced_and_a_vault_that_fails_costs_an_approval_only
             assert vault.get(place) != "AAAA"
 
     asyncio.run(main())
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "The key of 'Bench 3' is damaged; a new one takes its place, and needs a new approval." in told
+    assert any("needs a new approval at each start" in each and f"{blocked}" in each for each in told)
 
 
 @pytest.mark.parametrize("hours", [-1.0, 1.0, 24 * 400])
