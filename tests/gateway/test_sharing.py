@@ -15,12 +15,37 @@ from support.running import sync
 
 from suzent_jupyter.gateway.answering import inline_files
 from suzent_jupyter.gateway.devices import Device
+from suzent_jupyter.gateway.principals import Authority, Grant, Principal
+from suzent_jupyter.gateway.registry import Registry
 
 
 async def token_of(gateway: ThreadedGateway, account: str, org: str = "lab") -> str:
     device = Device("", b"", f"{account}'s token", scope="full", account=account, org=org)
     _, token = await asyncio.to_thread(lambda: gateway.run(gateway.service.gateway.adopt(device)))
     return token
+
+
+@pytest.mark.parametrize(
+    ("account", "org", "grant", "sharing", "shared_with", "seen"),
+    [
+        ("ada", "", None, "account", "", True),
+        ("ada", "blue", None, "enterprise", "red", True),
+        ("bob", "red", None, "enterprise", "red", True),
+        ("bob", "red", None, "account", "red", False),
+        ("bob", "blue", None, "enterprise", "red", False),
+        ("bob", "", None, "enterprise", "red", False),
+        ("bob", "red", None, "enterprise", "", False),
+        ("bob", "", None, "enterprise", "", False),  # to be in none is no organisation
+        ("bob", "Red", None, "enterprise", "red", False),
+        ("ada", "red", Grant(), "account", "red", True),
+        ("bob", "red", Grant(), "enterprise", "red", False),
+    ],
+)
+def test_who_sees_a_node(
+    account: str, org: str, grant: Grant | None, sharing: Any, shared_with: str, seen: bool
+) -> None:
+    node = Device("", b"", "LabPC", account="ada", org=shared_with, sharing=sharing)
+    assert Registry.sees(Principal(Authority.FULL, account, org, grant=grant), node) is seen
 
 
 async def hello(node: Worker, run: dict[str, Any]) -> str:
