@@ -87,6 +87,13 @@ def test_it_proves_itself_waits_and_is_let_in(play_multinode: Callable[..., Node
         assert host.gateway_id == gateway.identity and host.approved == ["look"]
         await visit.send({"type": "approved", "approved": ["look"], "pending_approval": ["more"]})
         await until(lambda: host.pending_approval == ["more"])
+        changed = {"node_id": "node-1", "scope": "enterprise"}
+        await visit.send({"type": "node.update", "node": {**changed, "node_id": "another"}})
+        await visit.send({"type": "node.update", "node": 5})
+        assert await visit.alive() and host.scope == "account"
+        await visit.send({"type": "node.update", "node": changed})
+        await until(lambda: host.scope == "enterprise")
+        assert host.status == "connected" and host.pending_approval == ["more"]
         host.update([look, answer])
         update = await visit.next("node.update")
         assert [each["name"] for each in update["node"]["capabilities"]] == ["look", "answer"]
