@@ -14,6 +14,32 @@ from support.gateways import ThreadedGateway
 from support.running import sync
 
 from suzent_jupyter.gateway.answering import inline_files
+from suzent_jupyter.gateway.devices import Device
+from suzent_jupyter.gateway.principals import Authority, Grant, Principal
+from suzent_jupyter.gateway.registry import Registry
+
+
+@pytest.mark.parametrize(
+    ("account", "org", "grant", "sharing", "shared_with", "seen"),
+    [
+        ("ada", "", None, "account", "", True),
+        ("ada", "blue", None, "enterprise", "red", True),
+        ("bob", "red", None, "enterprise", "red", True),
+        ("bob", "red", None, "account", "red", False),
+        ("bob", "blue", None, "enterprise", "red", False),
+        ("bob", "", None, "enterprise", "red", False),
+        ("bob", "red", None, "enterprise", "", False),
+        ("bob", "", None, "enterprise", "", False),  # to be in none is no organisation
+        ("bob", "Red", None, "enterprise", "red", False),
+        ("ada", "red", Grant(), "account", "red", True),
+        ("bob", "red", Grant(), "enterprise", "red", False),
+    ],
+)
+def test_who_sees_a_node(
+    account: str, org: str, grant: Grant | None, sharing: Any, shared_with: str, seen: bool
+) -> None:
+    node = Device("", b"", "LabPC", account="ada", org=shared_with, sharing=sharing)
+    assert Registry.sees(Principal(Authority.FULL, account, org, grant=grant), node) is seen
 
 
 @sync

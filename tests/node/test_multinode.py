@@ -70,6 +70,13 @@ def test_it_proves_itself_waits_and_is_let_in(play_multinode: Callable[..., Node
         assert host.gateway_id == gateway.identity and host.approved == ["look"]
         await visit.send({"type": "approved", "approved": ["look"], "pending_approval": ["more"]})
         await until(lambda: host.pending_approval == ["more"])
+        changed = {"node_id": "node-1", "scope": "enterprise"}
+        await visit.send({"type": "node.update", "node": {**changed, "node_id": "another"}})
+        await visit.send({"type": "node.update", "node": 5})
+        assert await visit.alive() and host.scope == "account"
+        await visit.send({"type": "node.update", "node": changed})
+        await until(lambda: host.scope == "enterprise")
+        assert host.status == "connected" and host.pending_approval == ["more"]
         host.update([look, answer])
         update = await visit.next("node.update")
         assert [each["name"] for each in update["node"]["capabilities"]] == ["look", "answer"]
@@ -138,7 +145,9 @@ def test_a_key_in_the_keyring(tmp_path: Path) -> None:
     )
 
 
-def test_a_damaged_key_is_replaced_and_a_vault_that_fails_costs_an_approval_only(tmp_path: Path) -> None:
+def test_a_damaged_key_is_replaced_and_a_vault_that_fails_costs_an_approval_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     vault = TokenVault(tmp_path / "vault", keyring=False)
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -156,6 +165,9 @@ def test_a_damaged_key_is_replaced_and_a_vault_that_fails_costs_an_approval_only
             assert vault.get(place) != "AAAA"
 
     asyncio.run(main())
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "The key of 'Bench 3' is damaged; a new one takes its place, and needs a new approval." in told
+    assert any("needs a new approval at each start" in each and f"{blocked}" in each for each in told)
 
 
 @pytest.mark.parametrize("hours", [-1.0, 1.0, 24 * 400])

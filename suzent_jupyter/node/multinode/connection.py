@@ -51,6 +51,9 @@ class MultinodeDevice(Device, Protocol):
     def work(self, run_id: str = "") -> Work:
         """Return what a call or a run works for."""
 
+    def on_changed(self, node: dict[str, Any]) -> None:
+        """Note what the gateway says of a node that changed."""
+
 
 class MultinodeConnection(Connection):
     """The conversation over one open socket."""
@@ -134,6 +137,8 @@ class MultinodeConnection(Connection):
                     runs.cancel(frame.get("run_id"))
                 case "approved":
                     self._device.on_approved(frame)
+                case "node.update" if isinstance(frame.get("node"), dict):
+                    self._device.on_changed(frame["node"])
                 case "error":
                     self._requests.take(frame)
                 case _ if kind in _ANSWERS:

@@ -251,6 +251,19 @@ async def test_a_challenge_that_is_too_old_is_refused(make_gateway: Any) -> None
 
 
 @sync
+async def test_a_proof_that_expired_on_its_way_is_refused(gateway: ThreadedGateway) -> None:
+    """Its ``exp`` lay ahead when the challenge was given, and does no more when the proof comes."""
+    node = await KeyedNode(multinode_url(gateway)).open()
+    challenge = await node.ask()
+    proof = node.key.sign(challenge, exp=challenge["ts"] / 1000 + 0.05)
+    loop = asyncio.get_running_loop()
+    asked = loop.time()
+    await until(lambda: loop.time() > asked + 0.06)
+    await node.send({**node.connect, "jwt": proof})
+    assert await node.refusal() == ("jwt_expired", 1013)
+
+
+@sync
 async def test_a_challenge_relayed_by_another_gateway_is_refused(make_gateway: Any) -> None:
     """A gateway in the middle shows the challenge of the one it wants to enter; the device signs for whom it knows."""
     wanted, middle = make_gateway(), make_gateway()
