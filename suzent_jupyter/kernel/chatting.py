@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .errors import KernelError, UsageError
+from .plain import one_line
 from .rest import Rest, segment
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from .turns.chat import ChatTurn
 
 Record = dict[str, Any]
+
+_CONVERSATION_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
 class Chatting:
@@ -127,13 +131,13 @@ class Chatting:
         """
         __tracebackhide__ = True
         if not show:
-            return self._chatted(self._chat_turn(prompt, node, conversation, on_accepted).run(on_event))
+            return self._chat_turn(prompt, node, conversation, on_accepted).run(on_event).check()
         from .turns.chat import show_accepted
         from .turns.live import live_view
 
         turn = self._chat_turn(prompt, node, conversation, on_accepted or show_accepted)
         turn.answer.shown()
-        return self._chatted(turn.run(on_event, live_view(turn.answer)))
+        return turn.run(on_event, live_view(turn.answer)).check()
 
     async def achat(
         self,
@@ -150,7 +154,7 @@ class Chatting:
         from .turns.running import on_thread
 
         turn = await on_thread(lambda: self._chat_turn(prompt, node, conversation, None))
-        return self._chatted(await turn.arun(on_event))
+        return (await turn.arun(on_event)).check()
 
     def _chat_turn(
         self, prompt: str, node: str | None, conversation: str | None, on_accepted: Callable[[Record], None] | None
@@ -161,16 +165,29 @@ class Chatting:
         if node is not None:
             body["target_node_id"] = node
         if conversation is not None:
-            body["session_id"] = self._last() if conversation == "last" else conversation
+            body["session_id"] = self._conversation_id(conversation)
         origin = self._origin.current()
         if origin:
             body["origin"] = origin
-        return ChatTurn(self._chats, self._rest, body, on_accepted)
 
-    def _chatted(self, answer: Answer) -> Answer:
-        __tracebackhide__ = True
-        self._last_conversation = answer.conversation or self._last_conversation
-        return answer.check()
+        def accepted(frame: Record) -> None:
+            # Whatever becomes of the run: this is the conversation that `last` means from now on.
+            self._last_conversation = str(frame.get("session_id") or self._last_conversation)
+            if on_accepted is not None:
+                on_accepted(frame)
+
+        return ChatTurn(self._chats, self._rest, body, accepted)
+
+    def _conversation_id(self, conversation: str) -> str:
+        if conversation == "last":
+            return self._last()
+        if conversation and _CONVERSATION_ID.fullmatch(conversation) is None:
+            raise UsageError(
+                f"'{one_line(conversation, 40)}' is no id of a conversation: these are 1 to 128 letters, digits and "
+                "_ . : - without blanks.",
+                hint="`%suzent conversations` lists them; leave --conversation out to begin one.",
+            )
+        return conversation
 
     def _last(self) -> str:
         if self._last_conversation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import threading
@@ -333,6 +334,60 @@ def test_one_conversation_shows_messages_and_decisions_safely(played_shell: Shel
     assert "ended by gone_bad" in plain and "%suzent chat --conversation s-2 PROMPT" in plain
     messages = played_shell.run("c.messages")
     assert messages["chosen"].tolist() == ["Lab PC", ""] and messages["tier"].tolist()[0] == "bm25"
+
+
+def test_each_answer_is_its_own_nodes(played_gw: Gateway, played: PlayedGateway) -> None:
+    """A conversation goes on wherever the next prompt is routed to; what one node said is not shown as another's."""
+    chosen = [{"node_id": f"n-{n}", "display_name": name, "tier": "bm25"} for n, name in enumerate(("Garden", "Desk"))]
+    messages: list[Record] = []
+    for number, choice in enumerate(chosen):
+        run_id = f"r-{number}"
+        messages.append({"role": "user", "content": "?", "run_id": run_id, "detail": {"routing": {"choice": choice}}})
+        messages.append({"role": "assistant", "content": "!", "run_id": run_id, "outcome": "interrupted"})
+    messages.append({"role": "user", "content": "?", "run_id": "r-2"})
+    messages.append({"role": "assistant", "content": "!", "run_id": "r-2", "detail": {"agent": "the gateway's own"}})
+    messages.append({"role": "assistant", "content": "!", "run_id": "r-3"})
+    played.answers["conversations/s-2"] = {**CONVERSATIONS[1], "messages": messages}
+    played.lists["nodes"] = [{"node_id": "n-1", "display_name": "Desk"}]
+    lines = repr(played_gw.conversation("s-2")).splitlines()
+    assert [line.partition(" (")[0] for line, text in itertools.pairwise(lines) if text == "!"] == [
+        "Garden", "Desk", "the gateway's own", "Desk",
+    ]  # fmt: skip
+
+
+def test_last_is_the_conversation_that_was_begun_last_however_it_ended(
+    played_shell: Shell, played: PlayedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Node(played, "hi")
+    played_shell.run("%suzent chat Hi --conversation first")
+    Node(played, "Thinking", end={})
+
+    def interrupted(frame: Record) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(turns, "show_accepted", interrupted)
+        result = played_shell.ip.run_cell("%suzent chat Hi --conversation interrupted")
+    assert isinstance(result.error_in_exec, KeyboardInterrupt)
+    Node(played, "So far", end={"type": "RUN_ERROR", "message": "gone", "code": "node_disconnected"})
+    assert played_shell.fail("%suzent chat more --conversation last").code == "node_disconnected"
+    assert sent(played, "chat.send")[-1]["session_id"] == "interrupted"
+    assert played_shell.fail("%suzent chat Hi --conversation failed").code == "node_disconnected"
+    Node(played, "hi")
+    played_shell.run("%suzent chat more --conversation last")
+    assert sent(played, "chat.send")[-1]["session_id"] == "failed"
+
+
+def test_what_is_no_id_of_a_conversation_is_said_here(played_shell: Shell, played: PlayedGateway) -> None:
+    error = played_shell.fail("%suzent chat Hi --conversation 'a b'")
+    assert (
+        error.code == "usage"
+        and "'a b' is no id of a conversation" in error.line
+        and "%suzent conversations" in error.line
+    )
+    assert played.chat_frames == []
+    played.answers["conversations/s-9"] = SuzentError("conversation_unknown", "There is none.")
+    assert played_shell.fail("%suzent conversations s-9").line == "There is none. `%suzent conversations` lists them."
 
 
 # -- completion -------------------------------------------------------------------------------------------------
