@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from .errors import KernelError, UsageError
@@ -153,12 +153,13 @@ class Chatting:
         __tracebackhide__ = True
         from .turns.running import on_thread
 
-        turn = await on_thread(lambda: self._chat_turn(prompt, node, conversation, None))
+        turn = await on_thread(partial(self._chat_turn, prompt, node, conversation, None))
         return (await turn.arun(on_event)).check()
 
     def _chat_turn(
         self, prompt: str, node: str | None, conversation: str | None, on_accepted: Callable[[Record], None] | None
     ) -> ChatTurn:
+        __tracebackhide__ = True
         from .turns.chat import ChatTurn
 
         body: Record = {"message": prompt}
@@ -179,6 +180,7 @@ class Chatting:
         return ChatTurn(self._chats, self._rest, body, accepted)
 
     def _conversation_id(self, conversation: str) -> str:
+        __tracebackhide__ = True
         if conversation == "last":
             return self._last()
         if conversation and _CONVERSATION_ID.fullmatch(conversation) is None:
@@ -190,6 +192,7 @@ class Chatting:
         return conversation
 
     def _last(self) -> str:
+        __tracebackhide__ = True
         if self._last_conversation:
             return self._last_conversation
         for item in self._conversations():

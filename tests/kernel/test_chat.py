@@ -140,6 +140,30 @@ def test_a_refusal_is_one_line(played_shell: Shell, played: PlayedGateway, code:
     assert isinstance(error, NodeNotFound) == (code == "node_not_found")
 
 
+def test_a_failure_in_python_shows_the_line_that_asked_and_little_of_ours(
+    played_shell: Shell, played: PlayedGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(socket: ClientSocket, frame: Record) -> None:
+        body = SuzentError("no_executor", "Nobody can.").as_body()
+        socket.say({"type": "error", "id": frame["id"], "message": body.pop("error"), **body})
+
+    played_shell.run("import suzent_jupyter as sz\ngw = sz.connect()")
+    failing: list[tuple[Any, str]] = [
+        (refuse, "gw.chat('Hi')"),
+        (refuse, "await gw.achat('Hi')"),
+        (refuse, "gw.chat('')"),
+        (refuse, "gw.chat('Hi', conversation='a b')"),
+        (Node(played, "x", end={"type": "RUN_ERROR", "message": "gone", "code": "agent_failed"}).play, "gw.chat('Hi')"),
+        (lambda socket, frame: socket.close(), "gw.chat('Hi')"),
+    ]
+    for play, source in failing:
+        played.chat = play
+        played_shell.fail(source)
+        shown = capsys.readouterr().out
+        # IPython shows the last frame of an error in any case.
+        assert "Traceback" in shown and shown.replace(os.sep, "/").count("suzent_jupyter/") <= 1, shown
+
+
 # -- a socket that is lost --------------------------------------------------------------------------------------
 
 
@@ -263,6 +287,7 @@ def test_async_and_cancelled(played_gw: Gateway, played: PlayedGateway) -> None:
 
     asyncio.run(work())
     assert sent(played, "chat.abort")
+    assert not sent(played, "chat.unwatch"), "the end of the run was heard"
 
 
 # -- routes, scopes, conversations ------------------------------------------------------------------------------

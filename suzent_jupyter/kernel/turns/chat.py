@@ -38,6 +38,7 @@ class ChatTurn(Running):
     def __init__(
         self, chats: Chats, rest: Rest, body: Record, on_accepted: Callable[[Record], None] | None = None
     ) -> None:
+        __tracebackhide__ = True
         if not str(body.get("message", "")).strip():
             raise UsageError("There is nothing to ask: the prompt is empty.", hint="Such as `%suzent chat Hello`.")
         super().__init__(Answer(_NAMELESS))
@@ -49,6 +50,7 @@ class ChatTurn(Running):
 
     def open(self) -> Stream:
         """Send the prompt and wait until the gateway says who answers."""
+        __tracebackhide__ = True
         self._chat = chat = self._chats.begin(self._body)
         try:
             while (accepted := chat.wait_for_acceptance(_SLICE)) is None:
@@ -124,6 +126,7 @@ class _Followed:
 
     def take(self, timeout: float | None = None) -> Any:
         """Return the next event."""
+        __tracebackhide__ = True
         try:
             return self._chat.take(timeout)
         except KernelError as error:
