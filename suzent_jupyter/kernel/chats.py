@@ -229,8 +229,8 @@ class Chats:
                 elif chat.lost_at and time.monotonic() - chat.lost_at > PATIENCE:
                     chat.fail(
                         ConnectionLost(
-                            "The connection to the gateway broke during the answer; the run goes on over there, and "
-                            "what it says is kept.",
+                            "The connection to the gateway broke during the answer, and it did not come back within "
+                            f"{PATIENCE:g} s. If it still runs, so does the run, and what it says is kept.",
                             hint="`%suzent conversations` shows it.",
                         )
                     )

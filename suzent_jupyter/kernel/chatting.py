@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
+#: Of this notebook, by gateway and account: the magics and what `connect()` gives are connections of their own.
+_last_conversations: dict[tuple[str, int], str] = {}
 _CONVERSATION_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
@@ -31,7 +33,6 @@ class Chatting:
 
     _rest: Rest
     _origin: Origin
-    _last_conversation = ""
 
     if TYPE_CHECKING:
 
@@ -173,7 +174,8 @@ class Chatting:
 
         def accepted(frame: Record) -> None:
             # Whatever becomes of the run: this is the conversation that `last` means from now on.
-            self._last_conversation = str(frame.get("session_id") or self._last_conversation)
+            if frame.get("session_id"):
+                _last_conversations[self._rest.whose] = str(frame["session_id"])
             if on_accepted is not None:
                 on_accepted(frame)
 
@@ -193,8 +195,8 @@ class Chatting:
 
     def _last(self) -> str:
         __tracebackhide__ = True
-        if self._last_conversation:
-            return self._last_conversation
+        if known := _last_conversations.get(self._rest.whose):
+            return known
         for item in self._conversations():
             if item.get("target_node_id"):
                 return str(item["conversation_id"])

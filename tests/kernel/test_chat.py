@@ -14,7 +14,7 @@ from support.played_chats import ROUTING, Node, sent
 from support.played_gateway import ClientSocket, PlayedGateway
 from support.waiting import wait_for
 
-from suzent_jupyter.kernel import Answer, ConnectionLost, Gateway, KernelError, NodeNotFound, TurnFailed
+from suzent_jupyter.kernel import Answer, ConnectionLost, Gateway, KernelError, NodeNotFound, TurnFailed, chats
 from suzent_jupyter.kernel.errors import ContentError, UsageError
 from suzent_jupyter.kernel.turns import chat as turns
 from suzent_jupyter.kernel.verbs.prose import read_prose
@@ -210,6 +210,15 @@ def test_a_restarted_gateway_is_said_clearly(played_gw: Gateway, played: PlayedG
     assert "%suzent conversations s-1" in lost.value.hint
 
 
+def test_a_gateway_that_does_not_come_back_is_not_waited_for_without_end(
+    played_gw: Gateway, played: PlayedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chats, "PATIENCE", 0.3)
+    Node(played, "So far", end={})
+    with pytest.raises(ConnectionLost, match=r"did not come back within 0\.3 s\. If it still runs, so does the run"):
+        played_gw.chat("Hi", on_event=lambda event: event["type"] == "TEXT_MESSAGE_CONTENT" and played.stop())
+
+
 def test_a_socket_lost_before_it_was_accepted(played_gw: Gateway, played: PlayedGateway) -> None:
     played.chat = lambda socket, frame: socket.close()
     with pytest.raises(ConnectionLost, match="whether the prompt arrived is unknown"):
@@ -381,7 +390,7 @@ def test_each_answer_is_its_own_nodes(played_gw: Gateway, played: PlayedGateway)
 
 
 def test_last_is_the_conversation_that_was_begun_last_however_it_ended(
-    played_shell: Shell, played: PlayedGateway, monkeypatch: pytest.MonkeyPatch
+    played_shell: Shell, played: PlayedGateway, played_gw: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Node(played, "hi")
     played_shell.run("%suzent chat Hi --conversation first")
@@ -401,6 +410,14 @@ def test_last_is_the_conversation_that_was_begun_last_however_it_ended(
     Node(played, "hi")
     played_shell.run("%suzent chat more --conversation last")
     assert sent(played, "chat.send")[-1]["session_id"] == "failed"
+    # The magics have a connection of their own; the notebook is one.
+    played_gw.chat("Hi", conversation="by-Python")
+    played_shell.run("%suzent chat more --conversation last")
+    assert sent(played, "chat.send")[-1]["session_id"] == "by-Python"
+    with Gateway(played.url, "szt_" + "o" * 43) as other:
+        played.answers["conversations"] = {"conversations": []}
+        with pytest.raises(KernelError):
+            other.chat("more", conversation="last")
 
 
 def test_what_is_no_id_of_a_conversation_is_said_here(played_shell: Shell, played: PlayedGateway) -> None:
