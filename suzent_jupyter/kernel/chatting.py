@@ -172,14 +172,12 @@ class Chatting:
         if origin:
             body["origin"] = origin
 
-        def accepted(frame: Record) -> None:
+        def begun(conversation_id: str) -> None:
             # Whatever becomes of the run: this is the conversation that `last` means from now on.
-            if frame.get("session_id"):
-                _last_conversations[self._rest.whose] = str(frame["session_id"])
-            if on_accepted is not None:
-                on_accepted(frame)
+            if conversation_id:
+                _last_conversations[self._rest.whose] = conversation_id
 
-        return ChatTurn(self._chats, self._rest, body, accepted)
+        return ChatTurn(self._chats, self._rest, body, on_accepted, begun)
 
     def _conversation_id(self, conversation: str) -> str:
         __tracebackhide__ = True

@@ -271,10 +271,13 @@ def test_an_interrupt_before_it_was_accepted_aborts_it_then(
             node.play(socket, frame)
 
     played.chat = slow
-    result = played_shell.ip.run_cell("%suzent chat Hi")
+    result = played_shell.ip.run_cell("%suzent chat Hi --conversation slow")
     assert isinstance(result.error_in_exec, KeyboardInterrupt)
-    assert "is stopped" in capsys.readouterr().out
+    assert "the run on Lab PC is stopped" in capsys.readouterr().out
     wait_for(lambda: sent(played, "chat.abort"))
+    Node(played, "hi")
+    played_shell.run("%suzent chat more --conversation last")
+    assert sent(played, "chat.send")[-1]["session_id"] == "slow"
 
 
 def test_async_and_cancelled(played_gw: Gateway, played: PlayedGateway) -> None:
