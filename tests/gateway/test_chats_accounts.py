@@ -115,6 +115,8 @@ async def test_the_node_knows_for_whom_it_works_and_its_owner_hears_nothing(make
         hers = await begin(ada, session_id=conversation, message="mine")
         await until(lambda: len(home.lab.runs) == 2)
         assert home.lab.runs[1]["turn"]["history"] == [] and not home.lab.runs[1]["is_remote_session"]
+        # Nor does the node, which may keep something of its own by that name, take the one for the other.
+        assert home.lab.runs[1]["session_id"] == conversation != home.lab.runs[0]["session_id"]
         await read(ada, hers["run_id"])
 
 
