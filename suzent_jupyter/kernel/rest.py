@@ -37,6 +37,12 @@ class Rest:
         """Whether the gateway runs on this machine."""
         return self._locator.target.is_loopback
 
+    @property
+    def whose(self) -> tuple[str, int]:
+        """Which gateway it is and as whom it is asked: the same for every connection of this process to that."""
+        target = self._locator.target
+        return target.url, hash(target.token.reveal() if target.token else "")
+
     def get(self, path: str, **query: Any) -> Any:
         """``GET`` a route and return its JSON."""
         return self.request("GET", path, query={key: value for key, value in query.items() if value is not None})

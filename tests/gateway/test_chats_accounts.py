@@ -107,6 +107,8 @@ async def test_the_node_knows_for_whom_it_works_and_its_owner_hears_nothing(make
         hers = await begin(ada, session_id=conversation, message="mine")
         await until(lambda: len(home.lab.runs) == 2)
         assert home.lab.runs[1]["turn"]["history"] == [] and not home.lab.runs[1]["is_remote_session"]
+        # Nor does the node, which may keep something of its own by that name, take the one for the other.
+        assert home.lab.runs[1]["session_id"] == conversation != home.lab.runs[0]["session_id"]
         await read(ada, hers["run_id"])
 
 
@@ -133,6 +135,35 @@ async def test_what_it_may_do_is_what_bob_may_and_nothing_that_would_ask(make_ga
         said = text_of(await read(home.bob, (await begin(home.bob))["run_id"]))
         # The command alone decides on the latter: whether there is such a node is not told.
         assert said == "ok permission_needed ok permission_needed node_not_found permission_needed"
+
+
+@sync
+async def test_what_comes_back_by_way_of_anothers_agent_is_still_anothers(make_gateway: Make) -> None:
+    """What ada's node has bob's own node do was written over there: bob's node treats it as what it is."""
+    able = [{"name": "echo"}, {"name": "camera.snap"}]
+
+    async def passes_on(node: Worker, run: dict[str, Any]) -> str:
+        result = await node.call("Bobs", agent="show me", run_id=run["run_id"])
+        return str(result.get("result") or result["error"]["code"])
+
+    async def snaps(node: Worker, run: dict[str, Any]) -> str:
+        own = {"run_id": run["run_id"]}
+        return " ".join([await node.code_of("Cam", command=command, **own) for command in ("echo", "camera.snap")])
+
+    async with (
+        house(make_gateway, passes_on) as home,
+        Worker(home.bobs, "Bobs", snaps) as bobs,
+        Worker(home.bobs, "Cam", capabilities=able),
+    ):
+        accepted = await begin(home.bob, target_node_id="Lab")
+        assert text_of(await read(home.bob, accepted["run_id"])) == "ok permission_needed"
+        (run,) = bobs.runs
+        assert run["is_remote_session"] is True
+        assert (run["turn"]["may_use_asking_tools"], run["turn"]["history"]) == (False, [])
+        # Asked by bob himself it may.
+        mine = await begin(home.bob, target_node_id="Bobs")
+        assert text_of(await read(home.bob, mine["run_id"])) == "ok ok"
+        assert bobs.runs[1]["is_remote_session"] is False and bobs.runs[1]["turn"]["may_use_asking_tools"] is True
 
 
 @sync
