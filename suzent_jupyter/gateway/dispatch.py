@@ -196,7 +196,7 @@ class Dispatcher:
         call.on_progress(
             {
                 "seq": seq if isinstance(seq, int) and not isinstance(seq, bool) else 0,
-                "fraction": min(1.0, max(0.0, float(fraction))) if number else None,  # type: ignore[arg-type]
+                "fraction": float(min(1, max(0, fraction))) if number else None,  # type: ignore[type-var,arg-type]
                 "message": clean_text(frame.get("message"), 500) or None,
                 "data": frame.get("data"),
             }

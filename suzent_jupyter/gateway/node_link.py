@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("suzent_jupyter")
 
+_LONGEST_TRIP = 3600.0  # seconds
 _CLOSE_CODES = {
     "too_large": errors.CLOSE_TOO_LARGE,
     "bad_frame": errors.CLOSE_PROTOCOL,
@@ -137,7 +138,10 @@ class NodeLink:
                 sent = float(payload)
             except ValueError:
                 return
-            self._session.latency_ms = round((asyncio.get_running_loop().time() - sent) * 1000, 3)
+            # A pong that answers no ping of ours may hold anything.
+            seconds = asyncio.get_running_loop().time() - sent
+            if 0 <= seconds <= _LONGEST_TRIP:
+                self._session.latency_ms = round(seconds * 1000, 3)
 
     def closed(self) -> None:
         """Take note that the socket is gone, whoever closed it."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..session import NodeSession
 
 _ORIGIN = {"dispatch": True}
+_FAR_MS = 1e15  # beyond any timeout
 
 
 class Invocations:
@@ -218,4 +219,5 @@ def _seconds(milliseconds: Any) -> Any:
         return None
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         raise SuzentError("invalid_timeout", "`timeout_ms` must be milliseconds as a number greater than 0.")
-    return milliseconds / 1000
+    # A whole number may be one that no float can hold.
+    return min(max(milliseconds, 0), _FAR_MS) / 1000
