@@ -11,11 +11,13 @@ from typing import Any
 
 import msgspec
 
+from ..protocol.device import AGENT_COMMAND
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.params import check_params, read_timeout
 from ..protocol.text import clean_text
 from ..protocol.wire import Raw, ResultFrame, decode, encode
+from .agent_terms import on_terms
 from .audit import Audit, Row
 from .calls import Call, Outcome
 from .devices import Departure, Device
@@ -96,6 +98,8 @@ class Dispatcher:
                 earlier = self._idempotency.find(_key(principal, idempotency_key), fingerprint)
                 if earlier is not None:
                     return earlier
+            if command == AGENT_COMMAND and on_agent_event is None:
+                params = on_terms(principal, session, params)
             call = self._check(principal, session, command, params, started, seconds)
             call.on_progress = on_progress
             call.on_agent_event = on_agent_event
