@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("suzent_jupyter")
 
 _REPLACEMENT_WINDOW = 60.0
+_CALM_SECONDS = 0.2  # between two changes that a node makes: colleagues hear of them too, at megabytes each
 
 
 class Gateway:
@@ -155,6 +156,8 @@ class Gateway:
         self._links: dict[NodeSession, NodeLink] = {}
         self._clients: set[ClientLink | MultinodeLink] = set()
         self._replacements: dict[str, deque[float]] = {}
+        #: Nodes whose change was told a moment ago, and whether they have changed again since.
+        self._told_lately: dict[NodeSession, bool] = {}
 
     # -- life --
 
@@ -257,8 +260,18 @@ class Gateway:
         )
 
     def session_changed(self, session: NodeSession) -> None:
-        """Take note that a node declares other capabilities now."""
+        """Take note that a node declares other capabilities now; of many changes in a row the last is told."""
+        if session in self._told_lately:
+            self._told_lately[session] = True
+            self.chooser.changed(session)
+            return
+        self._told_lately[session] = False
+        asyncio.get_running_loop().call_later(_CALM_SECONDS, self._tell_last, session)
         self._tell_node("changed", session)
+
+    def _tell_last(self, session: NodeSession) -> None:
+        if self._told_lately.pop(session) and session.alive:
+            self.session_changed(session)
 
     def event(self, session: NodeSession, frame: dict[str, Any]) -> None:
         """Tell subscribers what a device reports."""

@@ -124,7 +124,7 @@ class DeviceLink(NodeLink):
 
     def _tell_approved(self, session: NodeSession) -> None:
         if self._features is not None and "update" in self._features:
-            self._send(self._approved_frame(session))
+            session.send_frame(self._approved_frame(session).encode())
 
     # -- connected --
 
@@ -163,7 +163,7 @@ class DeviceLink(NodeLink):
                 self._tell_approved(session)
                 self._gateway.session_changed(session)
             case "ping":
-                self._transport.send(b'{"type":"pong"}')
+                session.send_frame(b'{"type":"pong"}')
 
     def _json_ping(self) -> None:
         if self._session is not None:
