@@ -41,7 +41,7 @@ _CHALLENGES = 16  # of one socket: whoever does not read them would have them pi
 _AGENT = "Answer a prompt."
 _CONNECT = "Send `connect.challenge`, then `connect` with `role` and, of an app, `node`."
 #: What a node that is paused may not do.
-_ACTS = frozenset(["chat.send", "chat.watch", "node.invoke.request", "node.list"])
+_ACTS = frozenset(["chat.send", "chat.watch", "chat.abort", "node.invoke.request", "node.list"])
 
 
 class MultinodeLink(NodeLink):
