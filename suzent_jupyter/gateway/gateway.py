@@ -344,12 +344,12 @@ class Gateway:
 
     def list_nodes(self, principal: Principal) -> list[NodeInfo]:
         """Return the connected nodes a caller may see."""
-        nodes = [session.info() for session in self.registry.visible(principal)]
+        nodes = [session.info_for(principal) for session in self.registry.visible(principal)]
         return nodes if principal.grant is None else covered_nodes(principal.grant, nodes)
 
     def node(self, principal: Principal, reference: str) -> NodeInfo:
         """Return one of them; ``node_not_found`` or ``node_ambiguous`` otherwise."""
-        return self.registry.find(principal, reference).info()
+        return self.registry.find(principal, reference).info_for(principal)
 
     # -- pairing --
 
@@ -511,11 +511,26 @@ class Gateway:
 
     def _tell_node(self, kind: str, session: NodeSession) -> None:
         self.chooser.changed(session)
-        self.changes.publish(
-            "nodes", kind, lambda: session.info().model_dump(), lambda principal: Registry.may_see(principal, session)
-        )
+        self.publish_node(kind, session, lambda principal: Registry.may_see(principal, session))
         if kind != "removed" and AGENT_COMMAND in session.capabilities:
             self.agents.tell()
+
+    def publish_node(self, kind: str, session: NodeSession, may_see: Callable[[Principal], bool], **told: Any) -> None:
+        """Tell those who may see a node, each as they see it; ``told`` are fields as they were."""
+
+        def is_owner(principal: Principal) -> bool:
+            return principal.account == session.device.account
+
+        publish = self.changes.publish
+        publish(
+            "nodes", kind, lambda: session.info().model_dump() | told, lambda each: is_owner(each) and may_see(each)
+        )
+        publish(
+            "nodes",
+            kind,
+            lambda: session.shown().model_dump() | told,
+            lambda each: not is_owner(each) and may_see(each),
+        )
 
     def _note(self, session: NodeSession, what: str) -> None:
         name, remote = clean_text(session.display_name, 128), clean_text(session.transport.remote, 128)

@@ -17,7 +17,7 @@ from .clock import now_text
 from .devices import Device
 from .dialect import DeviceDialect, Dialect
 from .outbox import Outbox
-from .principals import Grant
+from .principals import Grant, Principal
 from .transport import Transport
 
 
@@ -136,6 +136,14 @@ class NodeSession:
             latency_ms=self.latency_ms,
             calls=len(self.calls),
         )
+
+    def shown(self) -> NodeInfo:
+        """Return the node as others than its owner see it: neither what waits for the owner, nor where it is."""
+        return self.info().model_copy(update={"pending_capabilities": [], "remote": ""})
+
+    def info_for(self, principal: Principal) -> NodeInfo:
+        """Return the node as a caller sees it who may."""
+        return self.info() if principal.account == self.device.account else self.shown()
 
     def submit(self, call: Call) -> None:
         """Send a call, or let it wait its turn; ``node_busy`` when too many wait."""
