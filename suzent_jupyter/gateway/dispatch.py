@@ -139,7 +139,7 @@ class Dispatcher:
             raise SuzentError("command_denied", f"This gateway never runs '{command[:128]}'.")
         if session.device.status == "paused":
             raise SuzentError("paused", f"{session.display_name} is paused.")
-        capability = session.capability(command, principal.grant)
+        capability = session.capability(command, principal)
         if capability.params_schema or capability.input_schema:
             encoded: bytes | memoryview = encode(check_params(capability, _object(params)))
         else:

@@ -54,6 +54,9 @@ async def test_over_every_way_a_node_is_shown(make_gateway: Callable[..., Thread
             (listed,) = (await each.get("/nodes")).json()["nodes"]
             assert secrets_of(listed) == secrets_of((await each.get("/nodes/Lab")).json()) == seen
             assert [capability["name"] for capability in listed["capabilities"]] == ["echo"]
+        for each, code in ((http, "pending_reapproval"), (bobs_http, "unknown_command")):
+            refused = (await each.post("/nodes/Lab/invoke", json={"command": "camera.snap", "params": {}})).json()
+            assert refused["code"] == code
         await bob.send(type="subscribe", topics=["nodes"])
         assert secrets_of((await bob.change("nodes", "snapshot"))["item"][0]) == ("", [])
         assert (await http.post("/nodes/Lab/scope", json={"scope": "account"})).status_code == 200
