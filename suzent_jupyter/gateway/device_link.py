@@ -151,7 +151,7 @@ class DeviceLink(NodeLink):
                 self._tell_approved(session)
                 self._gateway.sessions.changed(session)
             case "ping":
-                self._transport.send(b'{"type":"pong"}')
+                session.send_frame(b'{"type":"pong"}')
 
     def _json_ping(self) -> None:
         if self._session is not None:

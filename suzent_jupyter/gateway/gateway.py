@@ -242,12 +242,12 @@ class Gateway:
 
     def list_nodes(self, principal: Principal) -> list[NodeInfo]:
         """Return the connected nodes a caller may see."""
-        nodes = [session.info() for session in self.registry.visible(principal)]
+        nodes = [session.info_for(principal) for session in self.registry.visible(principal)]
         return nodes if principal.grant is None else covered_nodes(principal.grant, nodes)
 
     def node(self, principal: Principal, reference: str) -> NodeInfo:
         """Return one of them; ``node_not_found`` or ``node_ambiguous`` otherwise."""
-        return self.registry.find(principal, reference).info()
+        return self.registry.find(principal, reference).info_for(principal)
 
     # -- settings --
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("suzent_jupyter")
 
+_LONGEST_TRIP = 3600.0  # seconds
 _CLOSE_CODES = {
     "too_large": errors.CLOSE_TOO_LARGE,
     "bad_frame": errors.CLOSE_PROTOCOL,
@@ -130,7 +131,10 @@ class NodeLink:
                 sent = float(payload)
             except ValueError:
                 return
-            self._session.latency_ms = round((asyncio.get_running_loop().time() - sent) * 1000, 3)
+            # A pong that answers no ping of ours may hold anything.
+            seconds = asyncio.get_running_loop().time() - sent
+            if 0 <= seconds <= _LONGEST_TRIP:
+                self._session.latency_ms = round(seconds * 1000, 3)
 
     def closed(self) -> None:
         """Take note that the socket is gone, whoever closed it."""
@@ -417,12 +421,11 @@ class NodeLink:
 
     def _tell_approved(self, session: NodeSession) -> None:
         """Tell the device which commands may be called now."""
-        self._send(
-            ApprovedMessage(
-                approved=[capability.name for capability in session.approved()],
-                pending_approval=[capability.name for capability in session.unapproved()],
-            )
+        frame = ApprovedMessage(
+            approved=[capability.name for capability in session.approved()],
+            pending_approval=[capability.name for capability in session.unapproved()],
         )
+        session.send_frame(frame.encode())  # what it does not read is bounded there
 
     def _dead(self) -> None:
         self._close(errors.CLOSE_DEAD, "no sign of life")

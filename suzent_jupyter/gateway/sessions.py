@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.device import AGENT_COMMAND
@@ -14,6 +15,7 @@ from ..protocol.text import clean_text
 from .audit import Row
 from .clock import now_text
 from .devices import Device
+from .principals import Principal
 from .registry import Registry
 from .session import NodeSession
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("suzent_jupyter")
 
 _REPLACEMENT_WINDOW = 60.0
+_CALM_SECONDS = 0.2  # between two changes that a node makes: colleagues hear of them too, at megabytes each
 
 
 class Sessions:
@@ -39,6 +42,8 @@ class Sessions:
         self._gateway = gateway
         self._links: dict[NodeSession, NodeLink] = {}
         self._replacements: dict[str, deque[float]] = {}
+        #: Nodes whose change was told a moment ago, and whether they have changed again since.
+        self._told_lately: dict[NodeSession, bool] = {}
 
     def __len__(self) -> int:
         return len(self._links)
@@ -75,8 +80,18 @@ class Sessions:
         self._forget(session, SuzentError("node_disconnected", f"{session.display_name} disconnected."), tell=True)
 
     def changed(self, session: NodeSession) -> None:
-        """Take note that a node declares other capabilities now."""
+        """Take note that a node declares other capabilities now; of many changes in a row the last is told."""
+        if session in self._told_lately:
+            self._told_lately[session] = True
+            self._gateway.chooser.changed(session)
+            return
+        self._told_lately[session] = False
+        asyncio.get_running_loop().call_later(_CALM_SECONDS, self._tell_last, session)
         self._tell("changed", session)
+
+    def _tell_last(self, session: NodeSession) -> None:
+        if self._told_lately.pop(session) and session.alive:
+            self.changed(session)
 
     def event(self, session: NodeSession, frame: dict[str, Any]) -> None:
         """Tell subscribers what a device reports."""
@@ -131,11 +146,26 @@ class Sessions:
 
     def _tell(self, kind: str, session: NodeSession) -> None:
         self._gateway.chooser.changed(session)
-        self._gateway.changes.publish(
-            "nodes", kind, lambda: session.info().model_dump(), lambda principal: Registry.may_see(principal, session)
-        )
+        self.publish(kind, session, lambda principal: Registry.may_see(principal, session))
         if kind != "removed" and AGENT_COMMAND in session.capabilities:
             self._gateway.agents.tell()
+
+    def publish(self, kind: str, session: NodeSession, may_see: Callable[[Principal], bool], **told: Any) -> None:
+        """Tell those who may see a node, each as they see it; ``told`` are fields as they were."""
+
+        def is_owner(principal: Principal) -> bool:
+            return principal.account == session.device.account
+
+        publish = self._gateway.changes.publish
+        publish(
+            "nodes", kind, lambda: session.info().model_dump() | told, lambda each: is_owner(each) and may_see(each)
+        )
+        publish(
+            "nodes",
+            kind,
+            lambda: session.shown().model_dump() | told,
+            lambda each: not is_owner(each) and may_see(each),
+        )
 
     def _note(self, session: NodeSession, what: str) -> None:
         name, remote = clean_text(session.display_name, 128), clean_text(session.transport.remote, 128)

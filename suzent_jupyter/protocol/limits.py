@@ -132,7 +132,9 @@ class Limits:
     run_ttl: float = _limit(600.0, "s", "how long a turn may take")
     run_kept: float = _limit(3600.0, "s", "how long a finished turn can be read again from any event on")
     run_bytes: int = _limit(16 * MIB, "bytes", "events of one turn; a longer answer ends it")
-    runs_in_flight: int = _limit(256, "count", "turns at once; further ones get 429")
+    runs_in_flight: int = _limit(
+        256, "count", "turns at once; further ones get 429. Of several accounts one gets three quarters"
+    )
     runs_per_peer: int = _limit(128, "count", "of them by one peer; all peers together get three quarters")
     streams_per_peer: int = _limit(256, "count", "answers in pieces to one grant at once: turns that are read, files")
     heartbeat: float = _limit(15.0, "s", "silence after which a stream gets a comment: proxies drop silent ones")

@@ -42,9 +42,9 @@ class House:
 
 
 @asynccontextmanager
-async def house(make_gateway: Make, work: Work) -> AsyncIterator[House]:
+async def house(make_gateway: Make, work: Work, **limits: Any) -> AsyncIterator[House]:
     """Of one organisation: ada, whose node Lab has an agent and is shared, and bob, who is connected."""
-    gateway = make_gateway(org="lab")
+    gateway = make_gateway(org="lab", limits=limits)
     gateway.service.gateway.waiting_account = None
     bobs = Bobs(gateway)
     async with Worker(gateway, "Lab", work) as lab, BareClient(bobs) as bob:
@@ -203,3 +203,28 @@ async def test_a_node_that_is_taken_back_stops_working_for_others(make_gateway: 
             kept = (await http.get(f"/conversations/{accepted['session_id']}")).json()
         assert (kept["status"], kept["messages"][-1]["outcome"]) == ("idle", "node_disconnected")
         assert not home.gateway.service.gateway.runs._runs[hers].over
+
+
+@sync
+async def test_one_account_does_not_take_the_turns_of_all(make_gateway: Make) -> None:
+    async with house(make_gateway, hang, runs_in_flight=8) as home, BareClient(home.gateway) as ada:
+        for _ in range(6):
+            await begin(home.bob)
+        assert await code(home.bob, type="chat.send", message="hi") == "too_many_turns"
+        for _ in range(2):
+            await begin(ada)
+        assert await code(ada, type="chat.send", message="hi") == "too_many_turns"
+
+
+@sync
+async def test_others_leave_room_on_a_node_for_its_owner(make_gateway: Make) -> None:
+    async with house(make_gateway, hang, calls_in_flight=4) as home, BareClient(home.gateway) as ada:
+        for _ in range(3):
+            await begin(home.bob)
+        await until(lambda: len(home.lab.runs) == 3)
+        one_more = await begin(home.bob, target_node_id="Lab")
+        end = (await read(home.bob, one_more["run_id"]))[-1]
+        assert (end["type"], end["code"]) == ("RUN_ERROR", "node_busy")
+        await begin(ada)
+        await until(lambda: len(home.lab.runs) == 4)
+        assert not home.lab.runs[-1]["is_remote_session"]

@@ -37,10 +37,11 @@ if TYPE_CHECKING:
     from .invocations import Invocations
 
 _ROLES = ("app", "web")
+_CHALLENGES = 16  # of one socket: whoever does not read them would have them pile up here
 _AGENT = "Answer a prompt."
 _CONNECT = "Send `connect.challenge`, then `connect` with `role` and, of an app, `node`."
 #: What a node that is paused may not do.
-_ACTS = frozenset(["chat.send", "chat.watch", "node.invoke.request", "node.list"])
+_ACTS = frozenset(["chat.send", "chat.watch", "chat.abort", "node.invoke.request", "node.list"])
 
 
 class MultinodeLink(NodeLink):
@@ -61,7 +62,7 @@ class MultinodeLink(NodeLink):
         self._principal = principal
         self._outbox = Outbox(transport)
         self._challenge: Challenge | None = None
-        self._was_challenged = False
+        self._challenges = 0
         self._role = "app"
         self._features: frozenset[str] = frozenset()
         self._proof: proof.Proof | None = None
@@ -126,10 +127,12 @@ class MultinodeLink(NodeLink):
             # It would go by a passing id, for which no device that pinned the real one may sign.
             raise SuzentError("store_failed", "The gateway can't read its database and knows no device.")
         challenge = self._challenge = new_challenge()
-        if not self._was_challenged and self._late is None:
+        if not self._challenges and self._late is None:
             self._silence.cancel()
             self._silence = self._after(self._limits.nonce_ttl + self._limits.handshake_timeout)
-        self._was_challenged = True
+        self._challenges += 1
+        if self._challenges > _CHALLENGES:
+            raise SuzentError("bad_handshake", f"{_CHALLENGES} challenges were given already; sign one.", hint=_CONNECT)
         self._send(multinode.Challenge(nonce=challenge.nonce, ts=challenge.ts, aud=self._gateway.identity))
 
     def _connect(self, frame: dict[str, Any]) -> None:

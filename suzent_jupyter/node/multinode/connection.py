@@ -32,6 +32,7 @@ _LIMITS = Limits()
 _SHORTEST_TICK, _LONGEST_TICK = 0.02, 600.0  # seconds
 _FINAL_CODES = (CLOSE_PROTOCOL, CLOSE_REFUSED, CLOSE_REPLACED, CLOSE_REVOKED)
 _ANSWERS = frozenset(["node.invoke.result", "node.invoke.progress", "node.list"])
+_FAR_MS = 1e15  # a whole number may be one that no float can hold
 _GRACE = 10.0  # seconds: the gateway is the one that keeps deadlines
 
 
@@ -151,7 +152,7 @@ class MultinodeConnection(Connection):
             "request_id": str(call_id),
             "command": AGENT_COMMAND if asks else frame.get("command"),
             "params": question(frame) if asks else frame.get("params"),
-            "timeout": milliseconds / 1000 if isinstance(milliseconds, int | float) else None,
+            "timeout": min(milliseconds, _FAR_MS) / 1000 if isinstance(milliseconds, int | float) else None,
         }
         if isinstance(call_id, str | int):
             await self._start(calls, call, InvokeDialect(call_id), frame.get("run_id"))

@@ -133,6 +133,8 @@ ATTACKS: dict[str, tuple[str, Callable[[Key, Challenge], Any]]] = {
     ),
     "good for 61 s": ("jwt_expired", lambda key, challenge: key.sign(challenge, exp=challenge["ts"] / 1000 + 61)),
     "good for a year": ("jwt_expired", lambda key, challenge: key.sign(challenge, exp=challenge["ts"] / 1000 + 3e7)),
+    "good for longer than a float can say": ("jwt_expired", claims(exp=10**400)),
+    "ended longer ago than a float can say": ("jwt_expired", claims(exp=-(10**400))),
     "milliseconds": ("jwt_expired", lambda key, challenge: key.sign(challenge, exp=challenge["ts"] + 60)),
     "no end": ("jwt_malformed", claims(exp=None)),
     "an end that is text": ("jwt_malformed", claims(exp="tomorrow")),

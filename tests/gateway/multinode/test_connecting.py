@@ -169,9 +169,10 @@ async def test_pause_keeps_the_socket_and_takes_its_voice(gateway: ThreadedGatew
         await admit(gateway, node)
         await http.post(f"/nodes/devices/{node.node_id}/status", json={"status": "paused"})
         assert error_of(await invoke(http, "LabPC")) == (409, "paused")
-        await node.send({"type": "node.list", "id": 7})
-        error = await node.recv("error")
-        assert (error["id"], error["code"]) == (7, "paused")
+        for kind in ("node.list", "node.invoke.request", "chat.send", "chat.watch", "chat.abort"):
+            await node.send({"type": kind, "id": 7, "run_id": "x", "message": "hi"})
+            error = await node.recv("error")
+            assert (error["id"], error["code"]) == (7, "paused"), kind
         await http.post(f"/nodes/devices/{node.node_id}/status", json={"status": "active"})
         # What it missed comes as a whole.
         assert [each["status"] for each in (await node.recv("node.list"))["nodes"]] == ["connected"]

@@ -85,6 +85,27 @@ async def test_an_agent_that_waits_is_not_asked(gateway: ThreadedGateway, named:
 
 
 @sync
+async def test_a_second_socket_with_the_same_key_is_no_way_round(gateway: ThreadedGateway) -> None:
+    async def goes_round(node: Worker, run: dict[str, Any]) -> str:
+        async with Worker(gateway, "A", role="web", key=node.key) as person:
+            codes = [
+                await person.code_of("A", agent="once more"),
+                await person.code_of("A", agent="once more", run_id=run["run_id"]),
+                await person.code_of("A", command="agent.run", params={"message": "once more"}),
+                await person.code_of("B", command="echo"),
+            ]
+        return " ".join(codes)
+
+    async with (
+        Worker(gateway, "P", role="web") as person,
+        Worker(gateway, "A", goes_round) as a,
+        Worker(gateway, "B"),
+    ):
+        assert (await person.call("A", agent="x"))["result"] == "dispatch_cycle dispatch_cycle invalid_request ok"
+        assert len(a.runs) == 1
+
+
+@sync
 async def test_only_a_run_of_its_own_can_be_named(gateway: ThreadedGateway) -> None:
     async with (
         Worker(gateway, "P", role="web") as person,
