@@ -112,7 +112,7 @@ class DeviceLink(NodeLink):
 
     def _tell_approved(self, session: NodeSession) -> None:
         if self._features is not None and "update" in self._features:
-            super()._tell_approved(session)
+            session.send_frame(self._approved_frame(session))
 
     # -- connected --
 

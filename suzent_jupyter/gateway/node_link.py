@@ -421,11 +421,13 @@ class NodeLink:
 
     def _tell_approved(self, session: NodeSession) -> None:
         """Tell the device which commands may be called now."""
-        frame = ApprovedMessage(
+        raise NotImplementedError
+
+    def _approved_frame(self, session: NodeSession) -> bytes:
+        return ApprovedMessage(
             approved=[capability.name for capability in session.approved()],
             pending_approval=[capability.name for capability in session.unapproved()],
-        )
-        session.send_frame(frame.encode())  # what it does not read is bounded there
+        ).encode()
 
     def _dead(self) -> None:
         self._close(errors.CLOSE_DEAD, "no sign of life")

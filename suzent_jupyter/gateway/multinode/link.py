@@ -363,6 +363,9 @@ class MultinodeLink(NodeLink):
         self._tell_approved(session)
         self._gateway.sessions.changed(session)
 
+    def _tell_approved(self, session: NodeSession) -> None:
+        self._write(self._approved_frame(session))
+
     def _speaks(self) -> bool:
         """Tell whether it may act: a device that is paused stays connected and only listens."""
         return self._device is None or self._device.speaks

@@ -104,7 +104,7 @@ def test_random_frames(gateway: ThreadedGateway, caplog: pytest.LogCaptureFixtur
             assert await send_all(node.ws, batch) == len(batch)
 
     async def as_node(batch: list[str | bytes]) -> None:
-        gateway.call(gateway.service.gateway._replacements.clear)
+        gateway.call(gateway.service.gateway.sessions._replacements.clear)
         async with KeyedNode(url, "Fuzz", key, agent=True) as node, BareClient(gateway) as client:
             await node.joined()
             await client.send(type="subscribe", topics=["nodes", "pending", "runs", "turns", "conversations", "audit"])
