@@ -11,11 +11,13 @@ from typing import Any
 
 import msgspec
 
+from ..protocol.device import AGENT_COMMAND
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.params import check_params, read_timeout
 from ..protocol.text import clean_text
 from ..protocol.wire import Raw, ResultFrame, decode, encode
+from .agent_terms import on_terms
 from .audit import Audit, Row
 from .calls import Call, Outcome
 from .devices import Departure, Device
@@ -96,6 +98,8 @@ class Dispatcher:
                 earlier = self._idempotency.find(_key(principal, idempotency_key), fingerprint)
                 if earlier is not None:
                     return earlier
+            if command == AGENT_COMMAND and on_agent_event is None:
+                params = on_terms(principal, session, params)
             call = self._check(principal, session, command, params, started, seconds)
             call.on_progress = on_progress
             call.on_agent_event = on_agent_event
@@ -135,7 +139,7 @@ class Dispatcher:
             raise SuzentError("command_denied", f"This gateway never runs '{command[:128]}'.")
         if session.device.status == "paused":
             raise SuzentError("paused", f"{session.display_name} is paused.")
-        capability = session.capability(command, principal.grant)
+        capability = session.capability(command, principal)
         if capability.params_schema or capability.input_schema:
             encoded: bytes | memoryview = encode(check_params(capability, _object(params)))
         else:
@@ -196,7 +200,7 @@ class Dispatcher:
         call.on_progress(
             {
                 "seq": seq if isinstance(seq, int) and not isinstance(seq, bool) else 0,
-                "fraction": min(1.0, max(0.0, float(fraction))) if number else None,  # type: ignore[arg-type]
+                "fraction": float(min(1, max(0, fraction))) if number else None,  # type: ignore[type-var,arg-type]
                 "message": clean_text(frame.get("message"), 500) or None,
                 "data": frame.get("data"),
             }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.executing import Worker
+from support.executing import Worker, hello
 from support.gateways import ThreadedGateway
 from support.model_server import ModelServer
 from support.model_turns import a_turn, calling, told_by
@@ -16,10 +16,6 @@ from support.turns import ask, text_of
 from suzent_jupyter.agent.model import make_model_agent
 from suzent_jupyter.agent.tools import Workbench
 from suzent_jupyter.protocol.limits import Limits
-
-
-async def hello(node: Worker, run: dict[str, Any]) -> str:
-    return f"{node.node['name']} answers {run['message']}"
 
 
 @sync
