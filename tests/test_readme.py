@@ -92,7 +92,7 @@ def test_every_error_code_a_user_can_meet_is_listed() -> None:
 
     only_between_programs = set(
         "no_route method_not_allowed upgrade_required cancelled bad_answer bad_frame bad_handshake "
-        "handshake_timeout slow_reader internal pairing_denied pairing_expired too_many_pending too_many_sockets "
+        "handshake_timeout internal pairing_denied pairing_expired too_many_pending too_many_sockets "
         "token_shared device_unknown url_too_long headers_too_large".split()
     )
     assert {code for code in ERRORS if f"`{code}`" not in README} <= only_between_programs

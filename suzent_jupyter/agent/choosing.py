@@ -8,15 +8,9 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
-from ..protocol.text import clean_text
 from .clients import Endpoint, model_of
 from .failures import turn_error
-
-
-class AskFailed(Exception):  # noqa: N818 - an end, not an error of ours
-    """The model gave no answer; the text says why, without secrets."""
 
 
 async def warm(model_name: str, limits: Limits) -> None:
@@ -42,14 +36,11 @@ async def choose(model_name: str, limits: Limits, system: str, user: str, schema
 
     Raises
     ------
-    AskFailed
-        When the model or its server fails.
+    SuzentError
+        As :func:`.clients.model_of`, and ``model_failed`` when the model or its server fails; without secrets.
     """
-    try:
-        endpoint = _endpoint(model_name, limits)
-        model = await model_of(endpoint)
-    except SuzentError as error:
-        raise _failed(error) from None
+    endpoint = _endpoint(model_name, limits)
+    model = await model_of(endpoint)
     from pydantic_ai.direct import model_request
     from pydantic_ai.messages import ModelRequest, SystemPromptPart, TextPart, UserPromptPart
     from pydantic_ai.models import ModelRequestParameters
@@ -63,14 +54,9 @@ async def choose(model_name: str, limits: Limits, system: str, user: str, schema
             model_request_parameters=ModelRequestParameters(output_mode="native", output_object=wanted),
         )
     except Exception as error:
-        raise _failed(turn_error(error, endpoint, 1, 1)) from None
+        raise turn_error(error, endpoint, 1, 1) from None
     return "".join(part.content for part in answer.parts if isinstance(part, TextPart))
 
 
 def _endpoint(model_name: str, limits: Limits) -> Endpoint:
     return replace(Endpoint.read(model_name, limits), timeout=limits.router_timeout)
-
-
-def _failed(error: SuzentError) -> AskFailed:
-    text = clean_text(error.message, 300)
-    return AskFailed(text[0].lower() + text[1:].rstrip(".") if text else "the model gave no answer")

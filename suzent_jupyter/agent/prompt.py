@@ -40,14 +40,14 @@ def _may_ask(turn: Turn) -> bool:
     return turn.may_use_asking_tools or not turn.unattended
 
 
-def instructions(turn: Turn, workbench: Workbench, now: datetime | None = None) -> str:
+def instructions(turn: Turn, workbench: Workbench) -> str:
     """Return the system prompt of a turn."""
     parts = [_RULES]
     if not _may_ask(turn):
         parts.append(_UNATTENDED)
     if turn.note:
         parts.append(turn.note)
-    parts.append(f"Today is {(now or datetime.now(UTC)):%A, %Y-%m-%d} (UTC).")
+    parts.append(f"Today is {datetime.now(UTC):%A, %Y-%m-%d} (UTC).")
     if workbench.nodes is not None:
         listed = [
             {

@@ -1,4 +1,4 @@
-"""What was said to this gateway's agent, from a terminal."""
+"""What was said to this gateway and its nodes, from a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONVERSATIONS = Listing(
     "/conversations",
     "conversations",
     "conversation_id icon title folder target_node_id status message_count updated_at",
-    "Nothing was said to this gateway's agent yet.",
+    "Nothing was said to this gateway or its nodes yet.",
 )
 
 
@@ -30,8 +30,7 @@ def conversations(
     token: Token = None,
     json: Json = False,
 ) -> None:
-    """List the conversations with this gateway's agent, or show one."""
-    from ..kernel.rest import segment
+    """List the conversations with this gateway and its nodes, or show one: its id, or last for the newest of a node."""
     from ..kernel.route import chosen_line
     from ..protocol.text import clean_lines
 
@@ -39,7 +38,7 @@ def conversations(
         if conversation is None:
             CONVERSATIONS.show(gateway.get(CONVERSATIONS.path), json)
             return
-        body = gateway.get(f"/conversations/{segment(conversation)}")
+        body = gateway.conversation(conversation).record
         if json:
             say_json(body)
             return

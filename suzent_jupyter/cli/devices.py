@@ -77,7 +77,7 @@ def status(url: Url = None, token: Token = None, json: Json = False) -> None:
 
 def describe(node: Node, url: Url = None, token: Token = None, json: Json = False) -> None:
     """Show what a node is and what it can do."""
-    from ..kernel.gateway import find_node
+    from ..kernel.finding import find_node
     from ..kernel.node import description
 
     with connected(url, token) as gateway:

@@ -162,6 +162,7 @@ class _Talker:
             "name": host.name,
             "url": host.url,
             "node_id": host.node_id,
+            "scope": host.scope,
             "pairing_code": host.pairing_code,
             "pending_approval": list(host.pending_approval),
             "retry_in": None if host.retry_in is None else round(host.retry_in, 2),
@@ -199,8 +200,9 @@ def _sentence(host: NodeHost) -> str:
                 f"  or, in a notebook,  %suzent approve {code}"
             )
         case "connected":
+            shared = ", shared with its owner's organisation" if host.scope == "enterprise" else ""
             waiting = f"; waiting for approval: {', '.join(host.pending_approval)}" if host.pending_approval else ""
-            return f"Connected as {host.node_id}{waiting}"
+            return f"Connected as {host.node_id}{shared}{waiting}"
         case "reconnecting":
             return f"Not connected: {host.last_error}. Next attempt in {host.retry_in or 0:.1f} s"
         case "refused":

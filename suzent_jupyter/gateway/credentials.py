@@ -108,7 +108,7 @@ class Credentials:
         known = self._devices.by_id(device.device_id)
         self._devices.put(device)
         if known is not None:
-            self._gateway.end_session(known, SuzentError("replaced", "This device was paired again."))
+            self._gateway.sessions.end(known, SuzentError("replaced", "This device was paired again."))
         self.tell("added" if known is None else "changed", device)
         self._audit.publish(rows)
         return device, token
@@ -187,7 +187,7 @@ class Credentials:
         if device.status != status:
             action = "device.pause" if status == "paused" else "device.resume"
             await self.change(device, {"status": status}, _row(principal, action, device))
-            self._gateway.tell_node_of(device)
+            self._gateway.sessions.tell_of(device)
             self._gateway.close_clients(device)
             if status == "paused":
                 self._depart(device, "paused")
@@ -239,7 +239,7 @@ class Credentials:
     def _drop(self, device: Device) -> None:
         self._devices.remove(device.device_id)
         self._depart(device, "revoked")
-        self._gateway.end_session(device, SuzentError("revoked", f"{device.display_name} was revoked."))
+        self._gateway.sessions.end(device, SuzentError("revoked", f"{device.display_name} was revoked."))
         self._gateway.close_clients(device)
         self.tell("removed", device)
 

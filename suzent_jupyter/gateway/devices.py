@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..protocol.errors import SuzentError
-from ..protocol.rest import ApprovedDeviceInfo, Covers
+from ..protocol.rest import ApprovedDeviceInfo, Covers, NodeScope
 from .clock import now_text
 from .principals import Authority, Grant, Principal
 from .tokens import key_digest, token_digest
@@ -60,7 +60,7 @@ class Device:
     node_identity: str = ""
     callback_url: str = ""
     approved: list[str] = field(default_factory=list)
-    sharing: Literal["account", "enterprise"] = "account"
+    sharing: NodeScope = "account"
     approved_at: str = ""
     last_seen: str = ""
     trigger_count: int = 0

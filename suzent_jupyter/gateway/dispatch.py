@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 
 from ..protocol.capabilities import CapabilitySchema
+from ..protocol.device import AGENT_COMMAND
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.params import check_params, read_timeout
 from ..protocol.text import clean_text
 from ..protocol.wire import Raw, ResultFrame, decode, encode
+from .agent_terms import on_terms
 from .audit import Audit, Row
 from .calls import Call, Outcome
 from .devices import Departure, Device
@@ -127,6 +129,8 @@ class Dispatcher:
                 earlier = self._idempotency.find(key, fingerprint)
                 if earlier is not None:
                     return Prepared(principal, session, command, None, b"", seconds, earlier=earlier)
+            if command == AGENT_COMMAND and on_agent_event is None:
+                params = on_terms(principal, session, params)
             capability, encoded = self._check(principal, session, command, params)
         except SuzentError as error:
             self._note(principal, session, command, error.code, None, origin)
@@ -185,7 +189,7 @@ class Dispatcher:
         if not self._registry.may_see(principal, session):
             raise SuzentError("node_disconnected", f"{session.display_name} is no longer shared.")
         self._check_state(session, command)
-        session.capability(command, principal.grant)
+        session.capability(command, principal)
         return self._launch(prepared, params)
 
     def hold(self, prepared: Prepared, future: asyncio.Future[Outcome]) -> asyncio.Future[Outcome]:
@@ -235,7 +239,7 @@ class Dispatcher:
         self, principal: Principal, session: NodeSession, command: str, params: Raw
     ) -> tuple[CapabilitySchema, bytes | memoryview]:
         self._check_state(session, command)
-        capability = session.capability(command, principal.grant)
+        capability = session.capability(command, principal)
         if capability.params_schema or capability.input_schema:
             encoded: bytes | memoryview = encode(check_params(capability, _object(params), session.platform))
         else:
@@ -292,7 +296,7 @@ class Dispatcher:
         call.on_progress(
             {
                 "seq": seq if isinstance(seq, int) and not isinstance(seq, bool) else 0,
-                "fraction": min(1.0, max(0.0, float(fraction))) if number else None,  # type: ignore[arg-type]
+                "fraction": float(min(1, max(0, fraction))) if number else None,  # type: ignore[type-var,arg-type]
                 "message": clean_text(frame.get("message"), 500) or None,
                 "data": frame.get("data"),
             }

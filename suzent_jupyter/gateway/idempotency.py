@@ -57,7 +57,14 @@ class Idempotency:
         self._bytes = 0
 
     def find(self, key: Key, fingerprint: bytes) -> asyncio.Future[Outcome] | None:
-        """Return a future of the first call's end; ``idempotency_conflict`` if it asked for something else."""
+        """Return a future of the first call's end.
+
+        Raises
+        ------
+        SuzentError
+            ``idempotency_conflict`` if it asked for something else, ``node_busy`` when as many wait for it as may wait
+            for a node.
+        """
         entry = self._entries.get(key)
         if entry is not None and entry.expires <= self._clock():
             self._drop(key)
@@ -66,6 +73,8 @@ class Idempotency:
             return None
         if entry.fingerprint != fingerprint:
             raise SuzentError("idempotency_conflict", f"The key '{key[1]}' was used for a different call.")
+        if entry.askers >= self._limits.calls_in_flight + self._limits.calls_waiting and not entry.future.done():
+            raise SuzentError("node_busy", f"{entry.askers} callers wait for the call with this key already.")
         return entry.follow()
 
     def hold(self, key: Key, fingerprint: bytes, future: asyncio.Future[Outcome]) -> asyncio.Future[Outcome]:

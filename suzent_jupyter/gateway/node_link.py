@@ -1,13 +1,14 @@
 """What the sockets of both protocols share on their way to a connected node: silence, waiting, approval, new commands.
 
-How each of them speaks, and what it takes before and after that, stands in :mod:`.link` and :mod:`.multinode.link`.
+How each of them speaks, and what it takes before and after that, stands in :mod:`.device_link` and
+:mod:`.multinode.link`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("suzent_jupyter")
 
+_LONGEST_TRIP = 3600.0  # seconds
 _CLOSE_CODES = {
     "too_large": errors.CLOSE_TOO_LARGE,
     "bad_frame": errors.CLOSE_PROTOCOL,
@@ -99,14 +101,6 @@ class NodeLink:
     def _complete(self, entry: Pending) -> None:
         """Add to what the operator is shown."""
 
-    def _tell_pending(self, entry: Pending) -> None:
-        """Tell the device that it waits."""
-        raise NotImplementedError
-
-    def _tell_approved(self, session: NodeSession) -> None:
-        """Tell the device which commands may be called now."""
-        raise NotImplementedError
-
     # -- what the socket tells us --
 
     def receive(self, data: str | bytes) -> None:
@@ -137,7 +131,10 @@ class NodeLink:
                 sent = float(payload)
             except ValueError:
                 return
-            self._session.latency_ms = round((asyncio.get_running_loop().time() - sent) * 1000, 3)
+            # A pong that answers no ping of ours may hold anything.
+            seconds = asyncio.get_running_loop().time() - sent
+            if 0 <= seconds <= _LONGEST_TRIP:
+                self._session.latency_ms = round(seconds * 1000, 3)
 
     def closed(self) -> None:
         """Take note that the socket is gone, whoever closed it."""
@@ -151,7 +148,7 @@ class NodeLink:
         if self._pending is not None:
             self._gateway.pairing.end(self._pending, "gone")
         if self._session is not None:
-            self._gateway.session_closed(self._session)
+            self._gateway.sessions.closed(self._session)
 
     # -- what the gateway tells the device --
 
@@ -242,6 +239,19 @@ class NodeLink:
 
         self._handshake = asyncio.get_running_loop().create_task(guarded())
 
+    def _when_ready(self, step: Callable[..., None], *arguments: Any) -> None:
+        """Take a step once the store is loaded: until then the gateway knows no device, nor its own id."""
+        if self._gateway.ready.is_set():
+            step(*arguments)
+            return
+
+        async def wait() -> None:
+            await self._gateway.ready.wait()
+            if not self._closed:
+                step(*arguments)
+
+        self._go_on(wait())
+
     def _check_ticket(self, name: str, text: object, known: bool, has_proof: bool) -> None:
         """Read a ticket; ``ticket_required`` where there must be one and there is none.
 
@@ -300,15 +310,14 @@ class NodeLink:
         self._liveness = Liveness(self._transport, self._limits, self._dead)
         whose = "Invited device" if entry.invited else "Device"
         log.info("%s '%s' at %s waits for approval with the code %s", whose, name, entry.remote, entry.code)
-        self._tell_pending(entry)
-
-    def _pending_frame(self, entry: Pending) -> PendingResponse:
-        return PendingResponse(
-            pairing_code=entry.code,
-            message=f"Waiting for approval. Tell the operator this code: {entry.code}",
-            expires_at=entry.expires_at,
-            invited=entry.invited if self._has_ticket else None,
-            warnings=self._warnings or None,
+        self._send(
+            PendingResponse(
+                pairing_code=entry.code,
+                message=f"Waiting for approval. Tell the operator this code: {entry.code}",
+                expires_at=entry.expires_at,
+                invited=entry.invited if self._has_ticket else None,
+                warnings=self._warnings or None,
+            )
         )
 
     def _node_identity(self) -> str:
@@ -365,7 +374,7 @@ class NodeLink:
         session = self._new_session(device, name, capabilities, frame)
         session.description = clean_text(frame.get("description"), int(self._limits.description_chars))
         session.tags = read_tags(frame.get("tags"), self._limits)
-        self._gateway.session_opened(session, self)
+        self._gateway.sessions.opened(session, self)
         self._session = session
         self._transport.allow_bytes(int(self._limits.socket_bytes))
         self._greet(session, minted)
@@ -410,11 +419,15 @@ class NodeLink:
             self._ask_for_new_capabilities(self._session)
             self._tell_approved(self._session)
 
-    def _approved_frame(self, session: NodeSession) -> ApprovedMessage:
+    def _tell_approved(self, session: NodeSession) -> None:
+        """Tell the device which commands may be called now."""
+        raise NotImplementedError
+
+    def _approved_frame(self, session: NodeSession) -> bytes:
         return ApprovedMessage(
             approved=[capability.name for capability in session.approved()],
             pending_approval=[capability.name for capability in session.unapproved()],
-        )
+        ).encode()
 
     def _dead(self) -> None:
         self._close(errors.CLOSE_DEAD, "no sign of life")

@@ -28,7 +28,7 @@ class Outbox:
         self._transport = transport
         self._on_written = on_written
         self.unsent = 0
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: set[asyncio.Future[None]] = set()
 
     def send(self, *parts: bytes | memoryview) -> None:
         """Send one text frame, given in parts; what breaks the socket is reported by its close."""
@@ -44,7 +44,7 @@ class Outbox:
                 done.exception()
             if self._on_written is not None:
                 self._on_written()
-            waiting, self._waiting = self._waiting, []
+            waiting, self._waiting = self._waiting, set()
             for each in waiting:
                 if not each.done():
                     each.set_result(None)
@@ -55,5 +55,8 @@ class Outbox:
         """Wait until no more than ``most`` bytes wait."""
         while self.unsent > most:
             waiter = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiter)
-            await waiter
+            self._waiting.add(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiting.discard(waiter)

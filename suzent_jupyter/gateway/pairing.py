@@ -55,8 +55,8 @@ class Pending:
         The connect frame.
     invited : bool
         Whether it came by a pairing link; ``invitation`` is the name of that.
-    agent, wanted_scope : bool, str
-        What a node of ``/ws/gateway`` would be: one that carries out chats, and one that others may see.
+    wanted_scope : str
+        Who, as a node of ``/ws/gateway`` wishes, may see it.
     """
 
     display_name: str
@@ -76,7 +76,6 @@ class Pending:
     tags: list[str] = field(default_factory=list)
     invited: bool = False
     invitation: str = ""
-    agent: bool = False
     wanted_scope: str = "account"
     code: str = ""
     requested_at: str = ""
@@ -102,7 +101,6 @@ class Pending:
                 "tags": self.tags,
                 "invited": self.invited,
                 "invitation": self.invitation,
-                "agent": self.agent,
                 "wanted_scope": self.wanted_scope,
             }
         )

@@ -17,7 +17,7 @@ from .clock import now_text
 from .devices import Device
 from .dialect import DeviceDialect, Dialect
 from .outbox import Outbox
-from .principals import Grant
+from .principals import Principal
 from .transport import Transport
 
 
@@ -97,20 +97,22 @@ class NodeSession:
         shown = set(self.device.approved)
         return [capability for capability in self.capabilities.values() if capability.name not in shown]
 
-    def capability(self, command: str, grant: Grant | None = None) -> CapabilitySchema:
+    def capability(self, command: str, principal: Principal) -> CapabilitySchema:
         """Return a capability that may be called; ``unknown_command`` or ``pending_reapproval`` otherwise.
 
-        The holder of a control grant is told of no command it does not cover.
+        The holder of a control grant is told of no command it does not cover, and only its owner's account of one that
+        waits for approval.
         """
-        capability = self.capabilities.get(command)
-        if capability is None:
+        capability, grant = self.capabilities.get(command), principal.grant
+        waits = command not in self.device.approved
+        if capability is None or (waits and (grant is not None or principal.account != self.device.account)):
             names = [each.name for each in self.approved() if grant is None or grant.allows(each.name)]
             raise SuzentError(
                 "unknown_command",
                 f"{self.display_name} has no command '{command[:128]}'. It offers: {', '.join(names[:20]) or 'none'}.",
                 details={"commands": names},
             )
-        if command not in self.device.approved:
+        if waits:
             raise SuzentError(
                 "pending_reapproval",
                 f"{self.display_name} declared '{command}' after it was approved; approve it first.",
@@ -136,6 +138,14 @@ class NodeSession:
             latency_ms=self.latency_ms,
             calls=len(self.calls),
         )
+
+    def shown(self) -> NodeInfo:
+        """Return the node as others than its owner see it: neither what waits for the owner, nor where it is."""
+        return self.info().model_copy(update={"pending_capabilities": [], "remote": ""})
+
+    def info_for(self, principal: Principal) -> NodeInfo:
+        """Return the node as a caller sees it who may."""
+        return self.info() if principal.account == self.device.account else self.shown()
 
     def submit(self, call: Call) -> None:
         """Send a call, or let it wait its turn; ``node_busy`` when too many wait."""

@@ -106,10 +106,10 @@ class Sharing:
         self._gateway.permissions.shared_anew(device)
         # What the node answers all the same is not theirs to read, in the audit trail either.
         session.forget_late(lambda call: Registry.sees(call.principal, device))
-        publish = self._gateway.changes.publish
-        publish("nodes", "removed", lambda: session.info().model_dump() | {"scope": was.sharing}, loses)
-        publish("nodes", "added", lambda: session.info().model_dump(), gains)
-        publish("nodes", "changed", lambda: session.info().model_dump(), keeps)
+        publish = self._gateway.sessions.publish
+        publish("removed", session, loses, scope=was.sharing)
+        publish("added", session, gains)
+        publish("changed", session, keeps)
         self._gateway.agents.tell()
 
     def _find(self, principal: Principal, reference: str) -> Device:

@@ -28,6 +28,7 @@ from websockets.protocol import State
 from ..protocol.errors import CLOSE_REFUSED, CLOSE_REVOKED
 from ..protocol.limits import Limits
 from . import wire
+from .awake import awake
 from .errors import CallTimeout, ConnectionLost, KernelError, Unauthorized, Unreachable, from_body
 from .locate import OPEN_TIMEOUT, START_ONE, Locator, Target, refused, unreachable
 
@@ -163,7 +164,8 @@ class Channel:
         )
         try:
             self._submit(call, request)
-            return _unwrap(await future)
+            with awake():
+                return _unwrap(await future)
         except BaseException:
             self.cancel(call)
             raise

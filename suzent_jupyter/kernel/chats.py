@@ -59,6 +59,7 @@ class Chat:
         KernelError
             The gateway refused the prompt, or can't be reached.
         """
+        __tracebackhide__ = True
         item = self._get(timeout)
         assert item is None or isinstance(item, dict)
         return item
@@ -73,6 +74,7 @@ class Chat:
         KernelError
             The run can't be followed any more.
         """
+        __tracebackhide__ = True
         item = self._get(timeout)
         if item is None:
             raise TimeoutError
@@ -90,6 +92,7 @@ class Chat:
         self._chats.forget(self)
 
     def _get(self, timeout: float | None) -> Event | Record | None:
+        __tracebackhide__ = True
         try:
             item = self._queue.get(timeout=timeout)
         except Empty:
@@ -131,6 +134,7 @@ class Chats:
 
     def begin(self, body: Record) -> Chat:
         """Send a prompt; ``body`` holds the fields of ``chat.send`` but its id."""
+        __tracebackhide__ = True
         if self._channel.closed:
             raise Unreachable("This connection was closed.", hint="Make a new one with `connect()`.")
         chat = Chat(self, f"{self._prefix}{next(self._numbers)}", body)
@@ -225,8 +229,8 @@ class Chats:
                 elif chat.lost_at and time.monotonic() - chat.lost_at > PATIENCE:
                     chat.fail(
                         ConnectionLost(
-                            "The connection to the gateway broke during the answer; the run goes on over there, and "
-                            "what it says is kept.",
+                            "The connection to the gateway broke during the answer, and it did not come back within "
+                            f"{PATIENCE:g} s. If it still runs, so does the run, and what it says is kept.",
                             hint="`%suzent conversations` shows it.",
                         )
                     )

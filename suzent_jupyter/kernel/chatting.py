@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from .errors import KernelError, UsageError
+from .plain import one_line
 from .rest import Rest, segment
 
 if TYPE_CHECKING:
@@ -21,13 +23,16 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
+#: Of this notebook, by gateway and account: the magics and what `connect()` gives are connections of their own.
+_last_conversations: dict[tuple[str, int], str] = {}
+_CONVERSATION_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+
 
 class Chatting:
     """Prompts of a :class:`~.gateway.Gateway` for its nodes."""
 
     _rest: Rest
     _origin: Origin
-    _last_conversation = ""
 
     if TYPE_CHECKING:
 
@@ -127,13 +132,13 @@ class Chatting:
         """
         __tracebackhide__ = True
         if not show:
-            return self._chatted(self._chat_turn(prompt, node, conversation, on_accepted).run(on_event))
+            return self._chat_turn(prompt, node, conversation, on_accepted).run(on_event).check()
         from .turns.chat import show_accepted
         from .turns.live import live_view
 
         turn = self._chat_turn(prompt, node, conversation, on_accepted or show_accepted)
         turn.answer.shown()
-        return self._chatted(turn.run(on_event, live_view(turn.answer)))
+        return turn.run(on_event, live_view(turn.answer)).check()
 
     async def achat(
         self,
@@ -149,32 +154,47 @@ class Chatting:
         __tracebackhide__ = True
         from .turns.running import on_thread
 
-        turn = await on_thread(lambda: self._chat_turn(prompt, node, conversation, None))
-        return self._chatted(await turn.arun(on_event))
+        turn = await on_thread(partial(self._chat_turn, prompt, node, conversation, None))
+        return (await turn.arun(on_event)).check()
 
     def _chat_turn(
         self, prompt: str, node: str | None, conversation: str | None, on_accepted: Callable[[Record], None] | None
     ) -> ChatTurn:
+        __tracebackhide__ = True
         from .turns.chat import ChatTurn
 
         body: Record = {"message": prompt}
         if node is not None:
             body["target_node_id"] = node
         if conversation is not None:
-            body["session_id"] = self._last() if conversation == "last" else conversation
+            body["session_id"] = self._conversation_id(conversation)
         origin = self._origin.current()
         if origin:
             body["origin"] = origin
-        return ChatTurn(self._chats, self._rest, body, on_accepted)
 
-    def _chatted(self, answer: Answer) -> Answer:
+        def begun(conversation_id: str) -> None:
+            # Whatever becomes of the run: this is the conversation that `last` means from now on.
+            if conversation_id:
+                _last_conversations[self._rest.whose] = conversation_id
+
+        return ChatTurn(self._chats, self._rest, body, on_accepted, begun)
+
+    def _conversation_id(self, conversation: str) -> str:
         __tracebackhide__ = True
-        self._last_conversation = answer.conversation or self._last_conversation
-        return answer.check()
+        if conversation == "last":
+            return self._last()
+        if conversation and _CONVERSATION_ID.fullmatch(conversation) is None:
+            raise UsageError(
+                f"'{one_line(conversation, 40)}' is no id of a conversation: these are 1 to 128 letters, digits and "
+                "_ . : - without blanks.",
+                hint="`%suzent conversations` lists them; leave --conversation out to begin one.",
+            )
+        return conversation
 
     def _last(self) -> str:
-        if self._last_conversation:
-            return self._last_conversation
+        __tracebackhide__ = True
+        if known := _last_conversations.get(self._rest.whose):
+            return known
         for item in self._conversations():
             if item.get("target_node_id"):
                 return str(item["conversation_id"])
@@ -205,7 +225,7 @@ class Chatting:
         names: dict[str, str] = {}
         for kind, key in (("devices", "device_id"), ("nodes", "node_id")):
             try:
-                items = self._rest.get("/nodes" if kind == "nodes" else f"/nodes/{kind}")[kind]
+                items = self._rest.records(kind)
             except KernelError:  # somebody who is not the owner may not list the devices
                 continue
             names |= {str(item.get(key)): str(item.get("display_name") or item.get("name") or "") for item in items}

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from inspect import Parameter
 from typing import Any
 
-from .gateway import Gateway, find_node
+from .finding import find_node
+from .gateway import Gateway
 from .mirror import Mirror
 from .node import Node
 from .plain import one_line

@@ -80,10 +80,22 @@ class Conversation:
     def _head(self, message: Record) -> str:
         outcome = one_line(message.get("outcome"), 64)
         role = one_line(message.get("role"), 20)
-        who = self.node or role if role == "assistant" else role
+        who = self._answered(message) or role if role == "assistant" else role
         error = one_line((message.get("detail") or {}).get("error"), 300)
         ended = f" (ended by {outcome}{f': {error}' if error else ''})" if outcome not in _WELL else ""
         return f"{who}{ended}"
+
+    def _answered(self, message: Record) -> str:
+        """Return who gave an answer: nodes may take turns within a conversation."""
+        choice = self._choices.get(str(message.get("run_id") or ""))
+        if choice is not None:
+            return one_line(choice.get("display_name"), 64) or one_line(choice.get("node_id"), 64)
+        return one_line((message.get("detail") or {}).get("agent"), 64) or self.node
+
+    @cached_property
+    def _choices(self) -> dict[str, Record]:
+        found = ((str(item.get("run_id") or ""), _choice(item)) for item in self.record.get("messages") or ())
+        return {run_id: choice for run_id, choice in found if run_id and choice is not None}
 
 
 def node_name(record: Record, names: dict[str, str]) -> str:

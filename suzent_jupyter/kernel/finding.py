@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from .errors import NodeAmbiguous
+from .errors import NodeAmbiguous, NodeNotFound
 from .plain import one_line
 
 Record = dict[str, Any]
+
+
+def find_node(items: list[Record], name: str) -> Record:
+    """Return the connected node of this id, name (case does not matter) or unique id prefix.
+
+    Raises
+    ------
+    NodeNotFound, NodeAmbiguous
+        None, or several: those are listed by id.
+    """
+    found = one_of(items, name, key="node_id", what="node")
+    if found is None:
+        raise NodeNotFound(f"Node '{one_line(name, 64)}' not found among the connected nodes.", code="node_not_found")
+    return found
 
 
 def one_of(items: list[Record], name: str, *, key: str, what: str, label: str = "display_name") -> Record | None:

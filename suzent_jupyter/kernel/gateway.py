@@ -9,26 +9,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.errors import ERRORS
 from . import wire
 from .chatting import Chatting
-from .errors import (
-    InvalidParams,
-    KernelError,
-    NodeNotFound,
-    NoGateway,
-    Unauthorized,
-    Unreachable,
-    UsageError,
-)
-from .finding import one_of
-from .granting import approval, granted
-from .locate import Locator, Secret
+from .errors import InvalidParams, NodeNotFound
+from .finding import find_node
+from .locate import Locator
 from .mirror import Mirror
 from .origin import Origin
+from .pairing import Pairing
 from .peering import Peering
 from .plain import one_line
-from .rest import Rest, segment
+from .rest import Rest
 from .results import Result
 from .values import jsonable, prepare
 
@@ -39,7 +30,6 @@ if TYPE_CHECKING:
     from .channel import Channel
     from .chats import Chats
     from .connections import Connection
-    from .invitation import Invitation
     from .node import Node
 
 Record = dict[str, Any]
@@ -67,26 +57,6 @@ class Progress:
     data: Any
 
 
-class HostToken:
-    """A new token of full authority. Shown by its hint only, since what a cell shows is saved in the notebook."""
-
-    __slots__ = ("_token", "device_id", "name")
-
-    def __init__(self, token: str, device_id: str, name: str) -> None:
-        self._token = Secret(token)
-        self.device_id = device_id
-        self.name = name
-
-    @property
-    def token(self) -> str:
-        """The token itself. The gateway keeps only its hash and can't show it again."""
-        return self._token.reveal()
-
-    def __repr__(self) -> str:
-        value = self._token.reveal()
-        return f"<HostToken {value[:10]}…{value[-4:]} of {self.device_id}: its `.token` holds it, shown this once>"
-
-
 def connect(url: str | None = None, token: str | None = None, *, pin: str | None = None) -> Gateway:
     """Find the gateway and return it.
 
@@ -111,12 +81,12 @@ def connect(url: str | None = None, token: str | None = None, *, pin: str | None
     return gateway
 
 
-class Gateway(Peering, Chatting):
+class Gateway(Pairing, Peering, Chatting):
     """The gateway that devices join; made by :func:`connect`.
 
-    ``gateway["MyPhone"]`` is a connected node by name, id or unique id prefix. Methods block; ``ainvoke`` is their
-    asynchronous twin for calls. All of it works
-    in a notebook cell, where an event loop already runs, and on any thread.
+    ``gateway["MyPhone"]`` is a connected node by name, id or unique id prefix. Methods block; ``ainvoke``,
+    ``achat``, ``aroute`` and ``atrigger`` are asynchronous twins. All of it works in a notebook cell, where an event
+    loop already runs, and on any thread.
     """
 
     def __init__(self, url: str | None = None, token: str | None = None, *, pin: str | None = None) -> None:
@@ -227,8 +197,7 @@ class Gateway(Peering, Chatting):
 
     def records(self, kind: str) -> list[Record]:
         """Return ``nodes``, ``pending``, ``devices``, ``connections``, ``peers`` or ``grants`` as the gateway's own."""
-        items: list[Record] = self._rest.get("/nodes" if kind == "nodes" else f"/nodes/{kind}")[kind]
-        return items
+        return self._rest.records(kind)
 
     def post(self, path: str, body: Any = None) -> Any:
         """Send JSON to one of the gateway's routes and return its answer."""
@@ -336,143 +305,13 @@ class Gateway(Peering, Chatting):
             raise _unsendable(error) from None
         return Result(frame, node, command, time.perf_counter() - started)
 
-    # -- pairing and settings ---------------------------------------------------------------------------------
-
-    def approve(
-        self,
-        code: str,
-        *,
-        expires_in: float | None = None,
-        commands: Sequence[str] = (),
-        covers: str = "both",
-        unattended_tools: bool = False,
-    ) -> Record:
-        """Approve what waits under exactly this code: a device, its new commands, or a request for control.
-
-        Parameters
-        ----------
-        expires_in : float, optional
-            Of a request for control: seconds after which the grant ends; None for never.
-        commands : sequence of str
-            The devices' commands it may call, as patterns such as ``camera.*``; all if empty.
-        covers : str
-            ``both``, ``agent`` or ``devices``.
-        unattended_tools : bool
-            Whether its turns may use tools that would otherwise ask.
-
-        Returns
-        -------
-        dict
-            ``{success, message, …}``; the message says exactly what was granted.
-        """
-        terms = approval(expires_in, commands, covers, unattended_tools)
-        grant, trouble = self._waiting_grant(code)
-        if grant is not None:
-            answer = self._rest.post(f"/nodes/grants/{segment(str(grant['request_id']))}/approve", terms)
-            return {**answer, "message": f"Approved: {granted(grant, terms)}"}
-        if terms != approval():
-            if trouble is not None:
-                raise trouble
-            unknown: KernelError = UsageError(
-                f"No request for control waits under code '{one_line(code, 40)}', and a device has no such terms.",
-                hint="`%suzent grants` shows the requests that wait.",
-            )
-            if any(item.get("pairing_code") == code.strip().upper() for item in self.records("pending")):
-                raise unknown
-            return self._decide_unlisted(code, "approve", unknown, terms)
-        try:
-            return self._decide(code, "approve", trouble)
-        except KernelError as error:
-            return self._decide_unlisted(code, "approve", error, terms)
-
-    def deny(self, code: str) -> Record:
-        """Turn away what waits under this code."""
-        grant, trouble = self._waiting_grant(code)
-        if grant is None:
-            try:
-                return self._decide(code, "deny", trouble)
-            except KernelError as error:
-                return self._decide_unlisted(code, "deny", error)
-        answer: Record = self._rest.post(f"/nodes/grants/{segment(str(grant['request_id']))}/deny")
-        who = one_line(grant.get("controller_name"), 64) or "the request"
-        return {**answer, "message": f"Denied: {who} gets no control of this gateway."}
-
-    def _waiting_grant(self, code: str) -> tuple[Record | None, KernelError | None]:
-        """Return the request for control that waits under this code, or what kept us from looking."""
-        wanted = code.strip()
-        try:
-            waiting = self.records("grants")
-        except (NoGateway, Unreachable, Unauthorized):
-            raise
-        except KernelError as error:  # a gateway that knows no grants still pairs devices
-            return None, error
-        for item in waiting:
-            if wanted and (item.get("code") == wanted.upper() or item.get("request_id") == wanted):
-                return item, None
-        return None, None
-
-    def revoke(self, device: str) -> Record:
-        """Take a device's or token's approval away; its connection closes at once. ``device`` is a name or id."""
-        answer: Record = self._rest.post(f"/nodes/devices/{segment(self.device(device)['device_id'])}/revoke")
-        return answer
-
-    def pause(self, device: str) -> Record:
-        """Refuse calls to a device until it is resumed."""
-        return self._status(device, "paused")
-
-    def resume(self, device: str) -> Record:
-        """Let a paused device work again."""
-        return self._status(device, "active")
-
-    def host_token(self, name: str | None = None) -> HostToken:
-        """Make a token of full authority for a program of one's own."""
-        answer = self._rest.post("/nodes/host-token", {"name": name} if name else {})
-        return HostToken(answer["token"], answer["device_id"], name or "")
-
-    def invite(self, name: str | None = None) -> Invitation:
-        """Make a pairing link, good once, that invites a device; ``name`` says whom or what it is for."""
-        from .invitation import Invitation
-
-        return Invitation(self._rest.post("/nodes/invite", {"name": name} if name else {}))
+    # -- settings ---------------------------------------------------------------------------------------------
 
     def config(self, **changes: Any) -> Record:
         """Return the gateway's configuration, after making ``changes`` (such as ``nodes_enabled=False``)."""
         if changes:
             return {**self._rest.get("/nodes/config"), **self._rest.post("/nodes/config", jsonable(changes))}
         answer: Record = self._rest.get("/nodes/config")
-        return answer
-
-    def device(self, name: str) -> Record:
-        """Return the record of an approved device or token by id, name or unique id prefix."""
-        return find(self.records("devices"), name, "device_id", "device", "`%suzent devices` lists them.")
-
-    def _decide(self, code: str, action: str, trouble: KernelError | None) -> Record:
-        exact = code.strip().upper()
-        if not exact or not exact.isalnum():
-            raise UsageError(f"'{one_line(code, 40)}' is not a pairing code.", hint=ERRORS["code_unknown"].hint)
-        try:
-            answer: Record = self._rest.post(f"/nodes/pending/{segment(exact)}/{action}")
-        except KernelError as error:
-            if trouble is not None and trouble.status >= 500 and error.code == "code_unknown":
-                raise trouble from None
-            raise
-        return answer
-
-    def _decide_unlisted(self, code: str, action: str, unknown: KernelError, terms: Record | None = None) -> Record:
-        """Decide a request for control that is in no list: it is over, which is said, or belongs to nobody yet."""
-        exact = code.strip().upper()
-        if unknown.code not in ("code_unknown", "usage") or not exact.isalnum():
-            raise unknown
-        try:
-            answer: Record = self._rest.post(f"/nodes/grants/{segment(exact)}/{action}", terms)
-        except KernelError as error:
-            raise (error if error.code in ("request_expired", "request_decided") else unknown) from None
-        return answer
-
-    def _status(self, device: str, status: str) -> Record:
-        answer: Record = self._rest.post(
-            f"/nodes/devices/{segment(self.device(device)['device_id'])}/status", {"status": status}
-        )
         return answer
 
     # -- joining other gateways -------------------------------------------------------------------------------
@@ -532,31 +371,6 @@ class Gateway(Peering, Chatting):
         return f"<Gateway {self.url} ({state})>"
 
 
-def find_node(items: list[Record], name: str) -> Record:
-    """Return the connected node of this id, name (case does not matter) or unique id prefix."""
-    return find(items, name, "node_id", "node", ERRORS["node_not_found"].hint)
-
-
-def find(items: list[Record], name: str, key: str, what: str, hint: str) -> Record:
-    """Return the one item that ``name`` means.
-
-    Raises
-    ------
-    NodeNotFound, NodeAmbiguous
-        None, or several: those are listed by id.
-    """
-    found = one_of(items, name, key=key, what=what)
-    if found is not None:
-        return found
-    raise NodeNotFound(
-        f"Node '{one_line(name, 64)}' not found among the connected nodes."
-        if what == "node"
-        else f"There is no device or token '{one_line(name, 64)}'.",
-        code="node_not_found" if what == "node" else "device_unknown",
-        hint=hint,
-    )
-
-
 def _arguments(
     params: dict[str, Any] | None, timeout: float | None, on_progress: Callable[[Progress], None] | None
 ) -> tuple[Any, Callable[[wire.Incoming], None] | None]:
@@ -583,4 +397,4 @@ def _unsendable(error: Exception) -> InvalidParams:
     )
 
 
-__all__ = ["Gateway", "HostToken", "Progress", "connect", "find_node"]
+__all__ = ["Gateway", "Progress", "connect"]

@@ -41,7 +41,7 @@ def approval(
     return body if expires_in is None else {**body, "expires_in": expires_in}
 
 
-def granted(grant: Record, terms: Record, now: datetime | None = None) -> str:
+def granted(grant: Record, terms: Record) -> str:
     """Return what approving ``grant`` under these terms lets the other side do."""
     who = one_line(grant.get("controller_name"), 64) or "It"
     host = one_line(grant.get("controller_host"), 80)
@@ -56,7 +56,7 @@ def granted(grant: Record, terms: Record, now: datetime | None = None) -> str:
     if seconds is None:
         text += "until revoked."
     else:
-        until = (now or datetime.now(UTC)) + timedelta(seconds=seconds)
+        until = datetime.now(UTC) + timedelta(seconds=seconds)
         text += f"until {until:%Y-%m-%d %H:%M} UTC."
     if terms["covers"] != "devices":
         may = "may" if terms["unattended_tools"] else "may not"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ERRORS
@@ -196,7 +197,7 @@ class Peering:
         __tracebackhide__ = True
         from .turns.running import on_thread
 
-        turn = await on_thread(lambda: self._turn(peer, prompt, chat, files))
+        turn = await on_thread(partial(self._turn, peer, prompt, chat, files))
         return (await turn.arun(on_event)).check()
 
     def _turn(self, peer: str, prompt: str, chat: str | None, files: Sequence[Any]) -> Turn:

@@ -37,9 +37,20 @@ class Rest:
         """Whether the gateway runs on this machine."""
         return self._locator.target.is_loopback
 
+    @property
+    def whose(self) -> tuple[str, int]:
+        """Which gateway it is and as whom it is asked: the same for every connection of this process to that."""
+        target = self._locator.target
+        return target.url, hash(target.token.reveal() if target.token else "")
+
     def get(self, path: str, **query: Any) -> Any:
         """``GET`` a route and return its JSON."""
         return self.request("GET", path, query={key: value for key, value in query.items() if value is not None})
+
+    def records(self, kind: str) -> list[dict[str, Any]]:
+        """Return the gateway's list of ``nodes``, or of what ``/nodes/{kind}`` holds."""
+        items: list[dict[str, Any]] = self.get("/nodes" if kind == "nodes" else f"/nodes/{kind}")[kind]
+        return items
 
     def post(self, path: str, body: Any = None, timeout: float = READ_TIMEOUT) -> Any:
         """``POST`` to a route and return its JSON, for which ``timeout`` seconds are waited."""

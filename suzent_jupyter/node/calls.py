@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 #: The code of what a capability's own function raised.
 FAILED = "capability_failed"
 _ERROR_CHARS = 2000
+_LONGEST = 86400.0  # seconds; a whole number may be one that no float can hold
 _CLOSE_PATIENCE = 2.0  # seconds for coroutines to tidy up after a lost connection
 
 Value = TypeVar("Value")
@@ -303,6 +304,6 @@ class _Done(NamedTuple):
 
 
 def _timeout(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         return None
-    return float(value)
+    return float(min(value, _LONGEST))

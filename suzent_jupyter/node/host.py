@@ -453,6 +453,13 @@ class NodeHost(Asking):
         if self.status == "connected":
             self._set("connected")
 
+    def on_changed(self, node: dict[str, Any]) -> None:
+        """Note with whom this node is shared now (``multinode``); others' changes are no business of its own."""
+        scope = clean_text(node.get("scope"), 128)
+        if scope and scope != self.scope and node.get("node_id") == self.node_id:
+            self.scope = scope
+            self._set("connected")
+
     # -- the vault
 
     @property

@@ -19,6 +19,7 @@ from ..protocol.text import whole_text
 from ..protocol.wire import encode
 
 _DEPTH = 64
+_SMALL = 256  # values, and as many times 256 characters
 _MEDIA_TYPES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -104,9 +105,9 @@ def encode_frame(head: dict[str, Any], value: Any, limit: int) -> bytes:
     return frame
 
 
-def is_small(value: Any, budget: int = 256) -> bool:
+def is_small(value: Any) -> bool:
     """Tell whether ``value`` is so small and plain that converting it on the event loop harms nobody."""
-    todo = [value]
+    todo, budget = [value], _SMALL
     while todo:
         part = todo.pop()
         budget -= 1 + (len(part) // 256 if isinstance(part, str) else 0)

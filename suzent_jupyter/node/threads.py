@@ -16,12 +16,14 @@ from .progress import CallCancelled
 
 Value = TypeVar("Value")
 
+_MOST = 32
+
 
 class Threads:
-    """Runs functions in at most ``size`` threads at once; further ones wait their turn."""
+    """Runs functions in a bounded number of threads at once; further ones wait their turn."""
 
-    def __init__(self, size: int = 32) -> None:
-        self._free = asyncio.Semaphore(size)
+    def __init__(self) -> None:
+        self._free = asyncio.Semaphore(_MOST)
 
     async def run(self, function: Callable[[], Value]) -> Value:
         """Return what ``function`` returns in a thread that sees this task's context variables.

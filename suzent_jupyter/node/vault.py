@@ -165,6 +165,8 @@ class TokenVault:
             raise VaultError(f"{self._file} can't be read: its key {self._key_file} is gone.") from None
         except OSError as error:
             raise VaultError(f"{self._key_file} can't be read: {error.strerror or error}.") from error
+        for path in (self._file, self._key_file):
+            _close_to_others(path)
         try:
             entries = json.loads(Fernet(key).decrypt(sealed))
         except (InvalidToken, ValueError):
@@ -246,6 +248,16 @@ def _system_keyring() -> Any:
     if isinstance(found, fail.Keyring | null.Keyring) or found.priority < 1:
         raise LookupError("no usable keyring")
     return found
+
+
+def _close_to_others(path: Path) -> None:
+    """Take back what a copy or a restored backup may have given to other users of this machine."""
+    try:
+        if os.name == "posix" and path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+            log.warning("%s could be read by other users; it can't be any more.", path)
+    except OSError as error:  # such as a file of another user's
+        log.warning("%s may be read by other users, which can't be changed: %s", path, error.strerror or error)
 
 
 def _try_lock(handle: int) -> bool:

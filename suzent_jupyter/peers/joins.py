@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
-from ..node import Backoff, Capability, NodeHost
+from ..node import Capability, NodeHost
 from ..node.builtin import available
 from ..protocol.errors import SuzentError
 from ..protocol.rest import ConnectionInfo
@@ -108,8 +108,6 @@ class Joins:
         Hears ``added``, ``changed`` or ``removed`` and the join.
     on_call : callable
         Hears of each call another gateway made: the join, command, seconds and, where it failed, the error.
-    make_backoff : callable
-        Makes the delays between attempts.
     """
 
     def __init__(
@@ -121,7 +119,6 @@ class Joins:
         is_self: Callable[[NodeHost], bool],
         on_change: Callable[[Kind, Join], None],
         on_call: Callable[[Join, str, float, str | None], None],
-        make_backoff: Callable[[], Backoff] = Backoff,
     ) -> None:
         self._directory = directory
         self._own_name = own_name
@@ -129,7 +126,6 @@ class Joins:
         self._is_self = is_self
         self._on_change = on_change
         self._on_call = on_call
-        self._make_backoff = make_backoff
         self._joins: dict[tuple[str, str], Join] = {}
         self._stopping = False
 
@@ -192,13 +188,12 @@ class Joins:
             vault=JoinVault(self._directory, join.account, join.gateway_url),
             on_status=lambda host: self._heard(join, host),
             on_call=lambda command, seconds, error: self._on_call(join, command, seconds, error),
-            backoff=self._make_backoff(),
         )
 
-    async def first_news(self, join: Join, seconds: float = _FIRST_NEWS) -> None:
-        """Wait until the other gateway has said something, or can't be reached, at most ``seconds``."""
+    async def first_news(self, join: Join) -> None:
+        """Wait until the other gateway has said something, or can't be reached, for a moment at most."""
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(_FIRST_NEWS):
                 await join.news.wait()
         except TimeoutError:
             pass  # it is slow; what comes of it, `connections` shows

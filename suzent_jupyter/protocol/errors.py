@@ -101,7 +101,7 @@ ERRORS: dict[str, ErrorSpec] = {
     "inbox_full": ErrorSpec(429, True, "Wait until messages were worked off, then send again."),
     "invalid_inbox": ErrorSpec(400, False, "Send exactly `message_id` and `content`."),
     "conversation_busy": ErrorSpec(409, True, "Wait for the turn under way, or stop it."),
-    "conversation_unknown": ErrorSpec(404, False, "GET /conversations lists them."),
+    "conversation_unknown": ErrorSpec(404, False, "`%suzent conversations` lists them."),
     "foreign_conversation": ErrorSpec(403, False, "Leave out chat_id, or name a conversation of your own."),
     "nothing_running": ErrorSpec(409, False, "There is no turn to stop."),
     "run_unknown": ErrorSpec(410, False, "Its turn is over for too long; the conversation holds the answer."),
@@ -148,7 +148,6 @@ ERRORS: dict[str, ErrorSpec] = {
     "bad_frame": ErrorSpec(400, False, "Send one JSON object with a `type` as a text frame."),
     "bad_handshake": ErrorSpec(400, False, "The first frame must be `connect` with a `display_name`."),
     "handshake_timeout": ErrorSpec(408, True, "Send `connect` right after opening the socket."),
-    "slow_reader": ErrorSpec(429, True, "Read faster, then connect and subscribe again."),
     # the gateway itself
     "nodes_disabled": ErrorSpec(503, True, "Set `nodes_enabled` to true: `%suzent config nodes_enabled true`."),
     "store_unreadable": ErrorSpec(

@@ -122,6 +122,7 @@ class Limits:
     # Routing
     router_timeout: float = _limit(3.0, "s", "in which the model must choose a node, or words decide")
     router_confidence: float = _limit(0.5, "share", "confidence below which the model's choice does not count")
+    router_questions: int = _limit(16, "count", "choices the model is asked for at once; beyond these words decide")
     route_candidates: int = _limit(50, "count", "nodes the model is shown, and a decision names; the best ones")
     delta_throttle: float = _limit(0.15, "s", "pieces of text that come within it travel together")
     dispatch_depth: int = _limit(3, "count", "agents in a row that ask each other")
@@ -147,7 +148,9 @@ class Limits:
     run_ttl: float = _limit(600.0, "s", "how long a turn may take")
     run_kept: float = _limit(3600.0, "s", "how long a finished turn can be read again from any event on")
     run_bytes: int = _limit(16 * MIB, "bytes", "events of one turn; a longer answer ends it")
-    runs_in_flight: int = _limit(256, "count", "turns at once; further ones get 429")
+    runs_in_flight: int = _limit(
+        256, "count", "turns at once; further ones get 429. Of several accounts one gets three quarters"
+    )
     runs_per_peer: int = _limit(128, "count", "of them by one peer; all peers together get three quarters")
     streams_per_peer: int = _limit(256, "count", "answers in pieces to one grant at once: turns that are read, files")
     heartbeat: float = _limit(15.0, "s", "silence after which a stream gets a comment: proxies drop silent ones")

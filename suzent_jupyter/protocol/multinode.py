@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .address import GATEWAY_PATH
 from .device import Frame
+from .rest import NodeScope
 
 PATH = GATEWAY_PATH
 PROTOCOL = 1
@@ -47,7 +48,7 @@ class NodeDescription(BaseModel):
     description: str = ""
     platform: str = ""
     tags: list[str] = Field(default_factory=list)
-    scope: Literal["account", "enterprise"] = "account"
+    scope: NodeScope = "account"
     capabilities: list[dict[str, Any]] = Field(default_factory=list)
     agent: bool = False
 
@@ -84,7 +85,7 @@ class HelloOk(Frame):
     protocol: int = PROTOCOL
     policy: Policy
     gateway: str = ""
-    scope: Literal["account", "enterprise"] | None = None
+    scope: NodeScope | None = None
     approved: list[str] = Field(default_factory=list)
     pending_approval: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)

@@ -20,6 +20,7 @@ from .paths import convert_path
 from .text import clean_lines
 
 _SHOWN = 80  # characters of a value in a message
+_MOST_WORK = 20_000  # values of the parameters times those of the schema; some tenths of a second
 _repr = Repr()  # a value may be megabytes: only its first parts are looked at
 _repr.maxlevel, _repr.maxlist, _repr.maxdict, _repr.maxstring, _repr.maxlong = 6, 20, 20, _SHOWN, _SHOWN
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -158,12 +159,28 @@ def _lossless(value: Any, kind: str) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _validator(key: str) -> Any:
+def _validator(key: str) -> tuple[Any, int, bool]:
+    """Return what validates with a schema, how much there is to look at for each value, and whether all of them are
+    held against each other.
+    """
     from jsonschema import Draft202012Validator
 
     from .wire import decode
 
-    return Draft202012Validator(decode(key))
+    schema = decode(key)
+    return Draft202012Validator(schema), _count(schema, _MOST_WORK), '"uniqueItems":true' in key
+
+
+def _count(value: Any, most: int) -> int:
+    """Return how many values there are in one, itself among them; it is not counted on beyond ``most``."""
+    if not isinstance(value, list | dict):
+        return 1
+    count = 1
+    for part in value.values() if isinstance(value, dict) else value:
+        count += _count(part, most - count)
+        if count > most:
+            break
+    return count
 
 
 def _validate(capability: CapabilitySchema, schema: dict[str, Any], params: dict[str, Any]) -> None:
@@ -190,7 +207,11 @@ def _validate(capability: CapabilitySchema, schema: dict[str, Any], params: dict
                 )
     # A parameter given as null means "not given" unless the schema speaks of null itself.
     given = {name: value for name, value in params.items() if value is not None or name in schema.get("required", [])}
-    error = next(iter(_validator(encode(schema).decode()).iter_errors(given)), None)
+    validator, weight, compares = _validator(encode(schema).decode())
+    values = _count(given, _MOST_WORK)
+    if values * (max(values, weight) if compares else weight) > _MOST_WORK:
+        return  # both are chosen by others, and the event loop would stand still: the device looks for itself
+    error = next(iter(validator.iter_errors(given)), None)
     if error is not None:
         name = str(error.absolute_path[0]) if error.absolute_path else "params"
         raise _invalid(capability.name, name, _explain(error), error.instance)

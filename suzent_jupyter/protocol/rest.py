@@ -8,6 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .capabilities import CapabilitySchema
 
+#: Who may see and use a node: its account alone, or all of the account's organisation.
+NodeScope = Literal["account", "enterprise"]
+
 
 class Body(BaseModel):
     """Base of all bodies: unknown fields are ignored, as Suzent's own callers may send more."""
@@ -40,7 +43,7 @@ class NodeInfo(Body):
     description: str = ""
     tags: list[str] = Field(default_factory=list)
     features: list[str] = Field(default_factory=list)
-    scope: Literal["account", "enterprise"] = "account"
+    scope: NodeScope = "account"
     remote: str = ""
     last_seen: str = ""
     latency_ms: float | None = None
@@ -84,8 +87,8 @@ class PendingNodeInfo(Body):
 
     ``kind`` is ``device`` or ``capabilities``; for the latter ``capabilities`` are the new ones only. ``replaces`` is
     the id of a device with the same identity that this approval would replace. ``invited`` devices came by a pairing
-    link; ``invitation`` is the name the operator gave it. ``agent`` says that it would carry out chats, and
-    ``wanted_scope`` who, as it wishes, may see it: that is its owner's to set.
+    link; ``invitation`` is the name the operator gave it. ``wanted_scope`` says who, as the device wishes, may see it:
+    that is its owner's to set.
     """
 
     pairing_code: str
@@ -102,8 +105,7 @@ class PendingNodeInfo(Body):
     tags: list[str] = Field(default_factory=list)
     invited: bool = False
     invitation: str = ""
-    agent: bool = False
-    wanted_scope: Literal["account", "enterprise"] = "account"
+    wanted_scope: NodeScope = "account"
 
 
 class PendingListResponse(Body):
@@ -137,7 +139,7 @@ class ApprovedDeviceInfo(Body):
     trigger_count: int = 0
     last_triggered_at: str = ""
     connected: bool = False
-    sharing: Literal["account", "enterprise"] = "account"
+    sharing: NodeScope = "account"
     capabilities: list[str] = Field(default_factory=list)
     covers: Covers | None = None
     commands: list[str] = Field(default_factory=list)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from .rest import Body
+from .rest import Body, NodeScope
 
 Tier = Literal["llm", "bm25", "recent", "manual"]
 
@@ -67,7 +67,7 @@ class RouteCandidate(Body):
     llm_reason: str | None = None
     connected_at: str = ""
     executes: bool = False
-    scope: Literal["account", "enterprise"] = "account"
+    scope: NodeScope = "account"
     platform: str = ""
 
 
@@ -93,7 +93,7 @@ class Decision(Body):
 class ScopeRequest(Body):
     """``POST /nodes/{node}/scope``: who may see and use it; its owner decides."""
 
-    scope: Literal["account", "enterprise"]
+    scope: NodeScope
 
 
 class ScopeResponse(Body):
@@ -101,5 +101,5 @@ class ScopeResponse(Body):
 
     success: Literal[True] = True
     node_id: str
-    scope: Literal["account", "enterprise"]
+    scope: NodeScope
     org: str = ""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
+from ..protocol.rest import NodeScope
 from .documents import NodeText
 from .keyword import KeywordIndex, Members, Scores
+from .steps import Steps, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Candidate:
     text: NodeText
     connected_at: float
     executes: bool = False
-    scope: Literal["account", "enterprise"] = "account"
+    scope: NodeScope = "account"
 
     @property
     def node_id(self) -> str:
@@ -59,9 +60,13 @@ class Candidates(Collection[str]):
         """Return a candidate, or None."""
         return self._by_id.get(node_id) if node_id in self else None
 
-    def search(self, query: str | list[str], exclude: Iterable[str] = ()) -> Scores:
-        """Score the candidates, all figures counted over them only."""
-        return self.index.search(query, self._members, exclude)
+    def search(self, asked: list[str], exclude: Iterable[str] = ()) -> Scores:
+        """Score the candidates for the terms of a query, all figures counted over them only."""
+        return whole(self.searching(asked, exclude))
+
+    def searching(self, asked: list[str], exclude: Iterable[str] = ()) -> Steps[Scores]:
+        """Do that in short steps. What is found is as of the last one."""
+        return self.index.searching(asked, self._members, exclude)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -7,6 +7,8 @@ import unicodedata
 from dataclasses import replace
 
 from .documents import NodeText
+from .steps import Steps
+from .tokens import TERM_CHARS
 
 # What a person would say of a machine goes through; orders to a model, and the words of the answer it gives, don't.
 _SPEAKS = re.compile(
@@ -50,7 +52,29 @@ _CAMEL = re.compile("(?<=[a-z])(?=[A-Z])")
 _SPACES = re.compile(r"[\s_*`'\"“”.,;:!-]+")
 
 
-def speaks(text: str) -> bool:
+_PART = 384
+_LONGEST = 192
+"""Characters in which whatever is looked for fits: by so much do the parts of a long text overlap."""
+_EDGE = re.compile(r"\W")
+
+
+def _is_in(text: str) -> Steps[bool]:
+    # A search of thousands of characters takes tens of milliseconds.
+    for start in range(0, len(text), _PART):
+        end = start + _PART + _LONGEST
+        if end < len(text):
+            # In the middle of a word there would seem to be the end of one.
+            edge = _EDGE.search(text, end, end + TERM_CHARS)
+            end = edge.start() if edge else end
+        if _SPEAKS.search(text, start, end):
+            return True
+        if end >= len(text):
+            break
+        yield
+    return False
+
+
+def speaks(text: str) -> Steps[bool]:
     """Whether a text speaks to the chooser: orders to a model or a person that chooses, words of a model's answer."""
     if len(text) < 2:
         return False
@@ -59,39 +83,44 @@ def speaks(text: str) -> bool:
     plain = text.casefold()
     if text.isascii() and not any(hint in plain for hint in _HINTS):
         return False
-    if _SPEAKS.search(plain):
+    if (yield from _is_in(plain)):
         return True
+    yield
     spaced = _SPACES.sub(" ", _CAMEL.sub(" ", text)).casefold()
-    if _SPEAKS.search(spaced):
+    if spaced != plain and (yield from _is_in(spaced)):
         return True
+    yield
     alike = spaced.translate(_ALIKE)
-    return alike != spaced and _SPEAKS.search(alike) is not None
+    return alike != spaced and (yield from _is_in(alike))
 
 
-def honest(text: NodeText) -> tuple[NodeText, list[str]]:
+def honest(text: NodeText) -> Steps[tuple[NodeText, list[str]]]:
     """Return a node's texts without those that speak to the chooser, and what kinds of text these were."""
     withheld: list[str] = []
 
-    def kept(kind: str, value: str) -> str:
-        if not speaks(value):
+    def kept(kind: str, value: str) -> Steps[str]:
+        yield
+        if not (yield from speaks(value)):
             return value
         if kind not in withheld:
             withheld.append(kind)
         return ""
 
-    name, description = kept("name", text.name), kept("description", text.description)
-    platform = kept("platform", text.platform)
-    tags = tuple(tag for tag in text.tags if kept("tags", tag))
-    capabilities = tuple(
-        (label, kept("capability descriptions", about))
-        for label, about in text.capabilities
-        if kept("capability names", label)
-    )
+    name = yield from kept("name", text.name)
+    description = yield from kept("description", text.description)
+    platform = yield from kept("platform", text.platform)
+    tags = list[str]()
+    for tag in text.tags:
+        tags.append((yield from kept("tags", tag)))
+    tags = [tag for tag in tags if tag]
+    capabilities = list[tuple[str, str]]()
+    for label, about in text.capabilities:
+        if (yield from kept("capability names", label)):
+            capabilities.append((label, (yield from kept("capability descriptions", about))))
     # What says nothing piece by piece may say it all in a row.
-    if not withheld and speaks(" ".join((name, description, platform, *tags))[:4000]):
+    if not withheld and (yield from speaks(" ".join((name, description, platform, *tags))[:4000])):
         return replace(text, name="", description="", platform="", tags=()), ["name, description and tags"]
     if not withheld:
         return text, withheld
-    return replace(
-        text, name=name, description=description, platform=platform, tags=tags, capabilities=capabilities
-    ), withheld
+    left = replace(text, name=name, description=description, platform=platform, tags=tuple(tags))
+    return replace(left, capabilities=tuple(capabilities)), withheld

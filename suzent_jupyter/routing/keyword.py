@@ -14,20 +14,19 @@ The formula is Okapi BM25 (Robertson and Zaragoza, 2009) with the idf of Lucene'
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .affinity import Affinity
 from .documents import NodeText
 from .guard import honest
+from .steps import Steps, whole
 from .stopwords import STOP_WORDS
-from .tokens import terms, words
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from .tokens import WORDS_A_STEP, words
 
 K1 = 1.2
 """How soon a further occurrence adds little; Lucene's value."""
@@ -41,6 +40,7 @@ QUERY_TERMS = 512
 """Distinct terms of a query, half of them from its end."""
 KIN_TERMS = 32
 """Of these, those that also match weakly."""
+TERMS_A_STEP = 32
 ROWS = 100_000
 """Pairs of term and node that one search adds up, rarest terms first: bounds its time over many nodes."""
 
@@ -62,8 +62,6 @@ class _Posting:
 
     def drop(self, slot: int) -> None:
         if len(self.slots) > 64:
-            import numpy as np
-
             at = int((np.frombuffer(self.slots, np.int32) == slot).argmax())
         else:
             at = self.slots.index(slot)
@@ -83,7 +81,10 @@ class Members:
 
     def put(self, node_id: str, when: float) -> None:
         """Raises KeyError where the index does not have the node."""
-        slot = self._index.slot(node_id)
+        self._put(self._index.slot(node_id), when)
+
+    def _put(self, slot: int, when: float) -> None:
+        self._index.changes += 1
         if slot >= len(self._when):
             self._when.extend([_OUT] * (slot + 1 - len(self._when)))
         self._when[slot] = when
@@ -93,15 +94,20 @@ class Members:
         slot = self._index.find(node_id)
         return 0 <= slot < len(self._when) and self._when[slot] > _OUT
 
+    def move(self, old: int, new: int) -> None:
+        """Take note that who has one slot has another from now on."""
+        if old < len(self._when) and self._when[old] > _OUT:
+            self._put(new, self._when[old])
+            self._when[old] = _OUT
+
     def drop(self, slot: int) -> None:
         """Forget whoever has the slot."""
+        self._index.changes += 1
         if slot < len(self._when):
             self._when[slot] = _OUT
 
     def when(self, size: int, exclude: Iterable[str] = ()) -> NDArray[np.float64]:
         """Return times by slot, ``-inf`` for those that are not members."""
-        import numpy as np
-
         times = np.full(size, _OUT)
         times[: len(self._when)] = np.frombuffer(self._when) if self._when else 0.0
         for node_id in exclude:
@@ -143,16 +149,6 @@ class Scores:
         for each in known:
             self._origins.setdefault(each, []).append((place, term, idf if each == term else idf * WEAK))
 
-    @property
-    def of(self) -> dict[str, float]:
-        """Score by node id, of every node that shares a term with the query; empty where none does."""
-        found = {}
-        for slot in self.values.nonzero()[0].tolist():
-            document = self._documents[slot]
-            assert document is not None
-            found[document.text.node_id] = float(self.values[slot])
-        return found
-
     def score(self, node_id: str) -> float:
         """Return a node's score, 0 where it shares no term or was not searched."""
         slot = self._slots.get(node_id)
@@ -165,8 +161,10 @@ class Scores:
         if document is None:
             return []
         best: dict[int, tuple[str, float]] = {}
-        for known, weight in document.weights.items():
-            for place, term, idf in self._origins.get(known, ()):
+        # Either may have thousands: what both have is found in C.
+        for known in self._origins.keys() & document.weights.keys():
+            weight = document.weights[known]
+            for place, term, idf in self._origins[known]:
                 if place not in best or idf * weight > best[place][1]:
                     best[place] = term, idf * weight
         return [best[place][0] for place in sorted(best, key=lambda place: (-best[place][1], place))]
@@ -183,6 +181,8 @@ class KeywordIndex:
 
     def __init__(self) -> None:
         self.members: WeakSet[Members] = WeakSet()
+        #: How often it, or one of the members, has changed.
+        self.changes = 0
         self._documents: list[_Document | None] = []
         self._slots: dict[str, int] = {}
         self._shared = False
@@ -199,7 +199,7 @@ class KeywordIndex:
         return node_id in self._slots
 
     def slot(self, node_id: str) -> int:
-        """Return a node's place, its own while it is here. Raises KeyError for one that is unknown."""
+        """Return a node's place, its own while it says the same. Raises KeyError for one that is unknown."""
         return self._slots[node_id]
 
     def find(self, node_id: object) -> int:
@@ -214,120 +214,159 @@ class KeywordIndex:
 
     def put(self, text: NodeText) -> None:
         """Add a node, or replace what it said before."""
-        document = _read(text)
-        self._unshare()
-        slot = self._slots.get(text.node_id)
-        old = None if slot is None else self._documents[slot]
-        if slot is None:
-            slot = self._free.pop() if self._free else len(self._documents)
-            if slot == len(self._documents):
-                self._documents.append(None)
-                self._lengths.append(-1)
-            self._slots[text.node_id] = slot
-        (self._distrusted.add if document.withheld else self._distrusted.discard)(slot)
-        if old is not None:
-            if old.weights == document.weights:
-                self._documents[slot], self._lengths[slot] = document, document.length
-                return
-            self._drop(old, slot)
-        self._documents[slot], self._lengths[slot] = document, document.length
-        for term, weight in document.weights.items():
+        whole(self.putting(text))
+
+    def putting(self, text: NodeText) -> Steps[None]:
+        """Do that in short steps: what the node said before is found until all that it says now is, at one go."""
+        document = yield from _read(text)
+        old = self._slots.get(text.node_id)
+        if old is not None and self._known(old).weights == document.weights:
+            self._unshare()
+            self._documents[old] = document
+            self._say(old, document)
+            return
+        slot = self._take_slot()
+        for number, (term, weight) in enumerate(document.weights.items()):
+            if number % TERMS_A_STEP == 0:
+                yield
             posting = self._postings.get(term)
             if posting is None:
                 posting = self._postings[term] = _Posting()
                 self._affinity.add(term)
             posting.slots.append(slot)
             posting.weights.append(weight)
+        self._unshare()
+        old = self._slots.get(text.node_id)
+        self._slots[text.node_id], self._documents[slot] = slot, document
+        self._say(slot, document)
+        if old is not None:
+            for members in self.members:
+                members.move(old, slot)
+            yield from self._clear(old)
 
     def remove(self, node_id: str) -> None:
         """Forget a node, in every set of candidates too; one that is unknown is no error."""
+        whole(self.removing(node_id))
+
+    def removing(self, node_id: str) -> Steps[None]:
+        """Do that in short steps: the node is gone with the first."""
         if node_id not in self._slots:
             return
         self._unshare()
         slot = self._slots.pop(node_id)
-        document = self._documents[slot]
-        assert document is not None
-        self._drop(document, slot)
-        self._documents[slot], self._lengths[slot] = None, -1
-        self._free.append(slot)
-        self._distrusted.discard(slot)
         for members in self.members:
             members.drop(slot)
+        yield from self._clear(slot)
 
-    def _drop(self, document: _Document, slot: int) -> None:
-        for term in document.weights:
+    def _known(self, slot: int) -> _Document:
+        document = self._documents[slot]
+        assert document is not None
+        return document
+
+    def _take_slot(self) -> int:
+        if self._free:
+            return self._free.pop()
+        self._unshare()
+        self._documents.append(None)
+        self._lengths.append(-1)
+        return len(self._documents) - 1
+
+    def _say(self, slot: int, document: _Document) -> None:
+        self._lengths[slot] = document.length
+        (self._distrusted.add if document.withheld else self._distrusted.discard)(slot)
+
+    def _clear(self, slot: int) -> Steps[None]:
+        """Forget what stands in a slot that nobody has any more, and let others have it."""
+        document = self._known(slot)
+        self._documents[slot], self._lengths[slot] = None, -1
+        self._distrusted.discard(slot)
+        for number, term in enumerate(document.weights):
+            if number % TERMS_A_STEP == 0:
+                yield
             posting = self._postings[term]
             posting.drop(slot)
             if not posting.slots:
                 del self._postings[term]
                 self._affinity.remove(term)
+        self._free.append(slot)
 
     def _unshare(self) -> None:
+        self.changes += 1
         # Scores keep these two as they were.
         if self._shared:
             self._documents, self._slots, self._shared = self._documents.copy(), self._slots.copy(), False
 
-    def search(
-        self, query: str | list[str], among: Members | Collection[str] | None = None, exclude: Iterable[str] = ()
-    ) -> Scores:
+    def search(self, asked: list[str], among: Members, exclude: Iterable[str] = ()) -> Scores:
         """Score nodes.
 
         Parameters
         ----------
-        query : str or list of str
-            The text, or its terms as :func:`.tokens.terms` gives them.
-        among : Members or collection of str, optional
-            Nodes to consider. All figures are counted over them only, as if there were no others. Members take no time
-            for each node; default all.
+        asked : list of str
+            The terms of the query (:func:`.tokens.terms`).
+        among : Members
+            Nodes to consider. All figures are counted over them only, as if there were no others.
         exclude : iterable of str
             Nodes not to consider all the same.
         """
-        import numpy as np
+        return whole(self.searching(asked, among, exclude))
 
-        size = len(self._documents)
-        if isinstance(among, Members):
-            when = among.when(size, exclude)
-        else:
-            when, left_out = np.full(size, _OUT), set(exclude)
-            wanted = self._slots.keys() if among is None else self._slots.keys() & set(among)
-            when[[self._slots[node_id] for node_id in wanted - left_out]] = 0.0
-        asked = terms(query) if isinstance(query, str) else query
+    def searching(self, asked: list[str], among: Members, exclude: Iterable[str] = ()) -> Steps[Scores]:
+        """Do that in short steps."""
         asked = _halves(list(dict.fromkeys(asked)), QUERY_TERMS)
+        before = self.changes
+        scores = yield from self._searching(asked, among, exclude)
+        if before != self.changes:
+            # Nodes came, changed or went between the steps.
+            scores = whole(self._searching(asked, among, exclude))
+        return scores
+
+    def _searching(self, asked: list[str], among: Members, exclude: Iterable[str]) -> Steps[Scores]:
+        kinsfolk = {}
+        for term in _halves(asked, KIN_TERMS):
+            kinsfolk[term] = self._affinity.kin(term)
+            if len(kinsfolk) % 8 == 0:
+                yield
+        size = len(self._documents)
+        when = among.when(size, exclude)
         self._shared = True
         scores = Scores(self._documents, self._slots, np.zeros(size), when, bool(asked), sorted(self._distrusted))
         if size:
-            self._score(asked, scores, np)
+            yield from self._score(asked, kinsfolk, scores)
         return scores
 
-    def _score(self, asked: list[str], scores: Scores, np: Any) -> None:
+    def _score(self, asked: list[str], kinsfolk: dict[str, list[str]], scores: Scores) -> Steps[None]:
         among = scores.when > _OUT
         count = int(np.count_nonzero(among))
-        kinsfolk = set(_halves(asked, KIN_TERMS))
-        found, slots, weights = [], [], []
+        lengths = np.array(self._lengths, np.int32)
+        found, sizes = [], []
+        # One after the other in two arrays: making an array of each term's would be most of the time of a long query.
+        slots, weights = array("i"), array("f")
         for place, term in enumerate(asked):
-            kin = self._affinity.kin(term) if term in kinsfolk else []
             posting = self._postings.get(term)
+            kin = [each for each in kinsfolk.get(term, ()) if each in self._postings]
             if posting is None and not kin:
                 continue
-            own_slots = np.frombuffer(posting.slots, np.int32) if posting else np.empty(0, np.int32)
-            own_weights = np.frombuffer(posting.weights, np.float32) if posting else np.empty(0, np.float32)
+            before = len(slots)
+            if posting is not None:
+                slots.extend(posting.slots)
+                weights.extend(posting.weights)
             if kin:
                 weak = np.zeros(len(among), bool)
                 for each in kin:
                     weak[np.frombuffer(self._postings[each].slots, np.int32)] = True
-                weak[own_slots] = False
+                if posting is not None:
+                    weak[np.frombuffer(posting.slots, np.int32)] = False
                 others = np.flatnonzero(weak)
-                own_slots = np.concatenate((own_slots, others))
-                own_weights = np.concatenate((own_weights, np.zeros(len(others), np.float32)))
+                slots.frombytes(others.astype(np.int32).tobytes())
+                weights.frombytes(bytes(4 * len(others)))
             found.append((place, term, kin))
-            slots.append(own_slots)
-            weights.append(own_weights)
+            sizes.append(len(slots) - before)
         if not found or not count:
             return
-        sizes = np.fromiter(map(len, slots), np.int64, len(slots))
-        slot, weight = np.concatenate(slots), np.concatenate(weights)
+        yield
+        slot, weight = np.frombuffer(slots, np.int32), np.frombuffer(weights, np.float32)
         keep = among[slot]
-        df = np.add.reduceat(keep, np.cumsum(sizes) - sizes, dtype=np.int64)
+        df = np.diff(np.cumsum(keep)[np.cumsum(sizes) - 1], prepend=0)
         if df.sum() > ROWS:
             order = np.argsort(df, kind="stable")
             added = np.cumsum(df[order])
@@ -336,13 +375,13 @@ class KeywordIndex:
             keep &= np.repeat(df > 0, sizes)
         idf = np.log1p((count - df + 0.5) / (df + 0.5))
         slot, weight, idfs = slot[keep], weight[keep].astype(np.float64), np.repeat(idf, sizes)[keep]
-        lengths = np.frombuffer(self._lengths, np.int32)
         mean = max(int(lengths[among].sum()) / count, 1.0)
-        norm = K1 * (1 - B + B * np.clip(lengths[slot] / mean, 0.5, 3.0))
-        whole = weight > 0
-        tf = np.where(whole, weight, 1.0)
-        gains = idfs * np.where(whole, 1.0, WEAK) * tf * (K1 + 1) / (tf + norm)
-        scores.values = np.bincount(slot, weights=gains, minlength=len(among))
+        norm = (K1 * (1 - B + B * np.clip(lengths / mean, 0.5, 3.0)))[slot]
+        is_whole = weight > 0
+        tf = np.where(is_whole, weight, 1.0)
+        gains = idfs * np.where(is_whole, 1.0, WEAK) * tf * (K1 + 1) / (tf + norm)
+        scores.values = np.bincount(slot, weights=gains, minlength=len(among)).astype(np.float64, copy=False)
+        yield
         for (place, term, kin), each, number in zip(found, idf.tolist(), df.tolist(), strict=True):
             if number:
                 scores._note(place, term, each, (term, *kin))
@@ -352,8 +391,8 @@ def _halves(asked: list[str], most: int) -> list[str]:
     return asked if len(asked) <= most else asked[: most // 2] + asked[-(most // 2) :]
 
 
-def _read(text: NodeText) -> _Document:
-    said, withheld = honest(_trimmed(text))
+def _read(text: NodeText) -> Steps[_Document]:
+    said, withheld = yield from honest(_trimmed(text))
     weights: dict[str, float] = {}
     length = 0
     labels = (said.name, *said.tags, *(name for name, _about in said.capabilities))
@@ -363,13 +402,14 @@ def _read(text: NodeText) -> _Document:
         for each in texts:
             if left <= 0:
                 break
-            found = words(each[:left])
-            left -= len(each)
-            length += len(found)
-            for term in found:
+            for term in words(each[:left]):
+                if length % WORDS_A_STEP == 0:
+                    yield
+                length += 1
                 # A stop word is not searched, but takes its room: one more or less must not decide between equals.
                 if term not in STOP_WORDS:
                     weights.setdefault(term, weight)
+            left -= len(each)
     return _Document(said, withheld, weights, length)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .keyword import Scores
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def ranking(scores: Scores, count: int, *, by_words: bool = True) -> list[str]:
@@ -21,8 +21,6 @@ def ranking(scores: Scores, count: int, *, by_words: bool = True) -> list[str]:
     by_words : bool
         Whether scores count; else the newest come first.
     """
-    import numpy as np
-
     among = scores.when > -np.inf
     values = scores.values if by_words else np.zeros(len(among))
     distrusted = np.zeros(len(among), bool)
@@ -42,8 +40,6 @@ def ranking(scores: Scores, count: int, *, by_words: bool = True) -> list[str]:
 def _first(values: NDArray[Any], when: NDArray[Any], slots: NDArray[Any], most: int) -> NDArray[Any]:
     # Sorting thousands in Python for the sake of fifty would be most of the time of a search. More than ``most`` come
     # back where several are equal in all but their ids.
-    import numpy as np
-
     if len(slots) <= most:
         return slots
     least = np.partition(values[slots], -most)[-most]

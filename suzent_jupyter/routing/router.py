@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from ..protocol.limits import Limits
@@ -13,19 +14,17 @@ from .candidates import Candidate, Candidates
 from .keyword import Scores
 from .recency import ranking
 from .semantic import Answer, AnswerError, Ask, AskFailedError, answer, question
-from .tokens import READ_CHARS, terms
+from .steps import Pace, Steps
+from .tokens import READ_CHARS, cut
 
 TERMS_SHOWN = 32
 LONG_QUERY = 1_000
 
-_loaded = False
+_LEFT = "the node that the model chose has left meanwhile"
 
-
-async def _load() -> None:
-    global _loaded  # noqa: PLW0603 - a module is loaded once per process
-    if not _loaded:
-        await asyncio.to_thread(__import__, "numpy")
-        _loaded = True
+# This module is loaded in a thread. Left to the first decision, it would take 50 ms and more of the event loop.
+for _model in (TierOutcome, RouteChoice, RouteCandidate, Decision):
+    _model.model_rebuild()
 
 
 class Router:
@@ -34,14 +33,18 @@ class Router:
     Parameters
     ----------
     limits : Limits
-        ``router_timeout``, ``router_confidence`` and ``route_candidates`` count.
+        ``router_timeout``, ``router_confidence``, ``router_questions`` and ``route_candidates`` count.
     ask : Ask, optional
         Asks the model; without it tier 1 is skipped.
+    pace : Pace, optional
+        At which long queries are worked through, beside what else goes by it.
     """
 
-    def __init__(self, limits: Limits, ask: Ask | None = None) -> None:
+    def __init__(self, limits: Limits, ask: Ask | None = None, pace: Pace | None = None) -> None:
         self._limits = limits
         self._ask = ask
+        self._pace = pace or Pace()
+        self._asking = 0
 
     async def route(
         self,
@@ -51,6 +54,7 @@ class Router:
         node: str | None = None,
         limit: int | None = None,
         exclude: frozenset[str] = frozenset(),
+        refresh: Callable[[], Awaitable[object]] | None = None,
     ) -> Decision:
         """Choose.
 
@@ -62,27 +66,28 @@ class Router:
             Candidates in the decision, at most ``route_candidates``; the chosen one is always among them.
         exclude : frozenset of str
             Ids that are not considered.
+        refresh : callable, optional
+            Brings the candidates up to date; called when the model has answered.
 
         Raises
         ------
         KeyError
             ``node`` is none of the candidates.
         """
-        await _load()
         if node is not None and (node not in candidates or node in exclude):
             raise KeyError(node)
         tiers: list[TierOutcome] = []
         said: Answer | None = None
         choice: RouteChoice | None = None
-        asked = terms(query)
+        asked = await self._pace.walk(cut(query))
         if len(query) > LONG_QUERY:
-            # Cutting it up and searching are two steps: others get their turn between.
+            # The end of one work and the beginning of the next are not to be one step.
             await asyncio.sleep(0)
+        began = time.perf_counter()
+        scores = await self._pace.walk(candidates.searching(asked, exclude))
+        searched = _since(began)
         if node is not None and node not in candidates:
             raise KeyError(node)
-        began = time.perf_counter()
-        scores = candidates.search(asked, exclude)
-        searched = _since(began)
         considered = int((scores.when > float("-inf")).sum())
         if node is not None:
             choice = self._choice(candidates, node, "manual", "named by the caller")
@@ -92,21 +97,27 @@ class Router:
             tiers += [_skipped(tier, "no node is there to choose") for tier in ("llm", "bm25", "recent")]
         else:
             outcome, said = await self._semantic(query, candidates, scores)
-            tiers.append(outcome)
             if outcome.outcome != "skipped":
                 # Nodes may have come and gone while the model thought.
+                if refresh is not None:
+                    await refresh()
                 began = time.perf_counter()
-                scores = candidates.search(asked, exclude)
+                scores = await self._pace.walk(candidates.searching(asked, exclude))
                 searched = _since(began)
+                if said is not None and said.node_id not in candidates:
+                    said, outcome = None, outcome.model_copy(update={"outcome": "failed", "reason": _LEFT})
+            tiers.append(outcome)
             if said is not None and outcome.outcome == "chosen":
                 choice = self._choice(candidates, said.node_id, "llm", said.reason, said.confidence)
                 tiers += [_skipped(tier, "the model has chosen") for tier in ("bm25", "recent")]
             else:
                 choice = self._by_words(candidates, scores, tiers, searched)
+        if len(query) > LONG_QUERY:
+            await asyncio.sleep(0)
         return Decision(
             query=query if len(query) <= READ_CHARS else f"{query[: READ_CHARS - 1]}…",
             choice=choice,
-            candidates=self._shown(candidates, scores, choice, said, limit, tiers[0].outcome != "skipped"),
+            candidates=await self._pace.walk(self._shown(candidates, scores, choice, said, limit)),
             tiers=tiers,
             considered=considered,
         )
@@ -116,6 +127,17 @@ class Router:
             return _skipped("llm", "no router model is configured"), None
         if not query.strip():
             return _skipped("llm", "the query is empty"), None
+        if self._asking >= self._limits.router_questions:
+            return _skipped("llm", f"the model has {self._asking} questions before it already"), None
+        self._asking += 1
+        try:
+            return await self._answer(self._ask, query, candidates, scores)
+        finally:
+            self._asking -= 1
+
+    async def _answer(
+        self, ask: Ask, query: str, candidates: Candidates, scores: Scores
+    ) -> tuple[TierOutcome, Answer | None]:
         most = self._limits.route_candidates
         best = ranking(scores, most)
         if (scores.when > float("-inf")).sum() > most:
@@ -134,7 +156,7 @@ class Router:
         limit = self._limits.router_timeout
         try:
             async with asyncio.timeout(limit) as timer:
-                text = await self._ask(asked)
+                text = await ask(asked)
             said = answer(asked, text)
         except AnswerError as error:
             return outcome("failed", str(error))
@@ -149,7 +171,7 @@ class Router:
         chosen = candidates.get(said.node_id)
         if chosen is None:
             said = None
-            return outcome("failed", "the node that the model chose has left meanwhile")
+            return outcome("failed", _LEFT)
         name = chosen.text.name or said.node_id
         if said.confidence < self._limits.router_confidence:
             least = self._limits.router_confidence
@@ -199,8 +221,7 @@ class Router:
         choice: RouteChoice | None,
         said: Answer | None,
         limit: int | None,
-        asked: bool,
-    ) -> list[RouteCandidate]:
+    ) -> Steps[list[RouteCandidate]]:
         most = self._limits.route_candidates
         most = max(1, most if limit is None else min(limit, most))
         ids = ranking(scores, most)
@@ -210,6 +231,7 @@ class Router:
         any_score = bool((scores.values > 0).any())
         shown = []
         for node_id in ids:
+            yield
             if (found := candidates.get(node_id)) is None:
                 continue
             withheld = candidates.index.text(node_id)[1]

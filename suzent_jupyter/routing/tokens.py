@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
+from .steps import Steps, whole
 from .stopwords import HAN_PARTICLES, STOP_WORDS
 
 READ_CHARS = 16_000
@@ -12,6 +14,8 @@ READ_CHARS = 16_000
 
 TERM_CHARS = 64
 """Longer runs of letters and digits are no words, but hashes and files."""
+
+WORDS_A_STEP = 64
 
 _HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HIRAGANA = "\u3041-\u3096\u309d-\u309f"
@@ -35,12 +39,23 @@ _BORDERS = re.compile(
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms of a text (see :func:`words`) without stop words."""
-    return [word for word in words(text) if word not in STOP_WORDS]
+    """Return the terms of a text: its words (see :func:`words`) without stop words."""
+    return whole(cut(text))
 
 
-def words(text: str) -> list[str]:
-    """Return the words of a text in their order, as often as they occur.
+def cut(text: str) -> Steps[list[str]]:
+    """Return the terms of a text, in short steps."""
+    found = []
+    for number, word in enumerate(words(text)):
+        if number % WORDS_A_STEP == 0:
+            yield
+        if word not in STOP_WORDS:
+            found.append(word)
+    return found
+
+
+def words(text: str) -> Iterator[str]:
+    """Give the words of a text in their order, as often as they occur.
 
     NFKC and casefolded. Cut at whatever is neither letter nor digit, in camelCase and between letters and digits; such
     a word also stays whole, so that ``PyTorch``, ``macOS`` and ``RTX4090`` are found however they are written. Han,
@@ -51,20 +66,21 @@ def words(text: str) -> list[str]:
         text = f"{text[:half]} {text[-half:]}"
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
-    found: list[str] = []
     for match in _RUNS.finditer(text):
         run = match[0]
         if match.lastgroup == "pairs":
-            found += [run[i : i + 2] for i in range(max(1, len(run) - 1))]
+            for i in range(max(1, len(run) - 1)):
+                yield run[i : i + 2]
         elif len(run) <= TERM_CHARS:
-            found.append(run.casefold())
+            yield run.casefold()
             if run.isdigit() or (run.isalpha() and (run[1:].islower() or run.isupper())):
                 continue
             parts = _BORDERS.split(run)
             if len(parts) > 1:
                 # A letter that is left alone (the i of iPhone) would match what it has nothing to do with.
-                found += [part.casefold() for part in parts if len(part) > 1 or part.isdigit()]
-    return found
+                for part in parts:
+                    if len(part) > 1 or part.isdigit():
+                        yield part.casefold()
 
 
 def is_pair(term: str) -> bool:

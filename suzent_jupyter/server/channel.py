@@ -69,7 +69,7 @@ async def inbox(request: Request) -> Answer:
     except SuzentError:
         raise SuzentError("invalid_inbox", "Invalid inbox payload") from None
     accepted = await request.gateway.inbox.accept(request.principal, body.message_id, body.content)
-    request.gateway.note_use(request.principal)
+    request.gateway.credentials.note_use(request.principal)
     return Answer(accepted, 202)
 
 
@@ -131,7 +131,7 @@ async def _turn(
         staging = await stage(request, attachments)
         prompt.attachments, prompt.clear = staging.attachments, staging.clear
     run = await gateway.runs.start(principal, conversation_id, prompt)
-    request.gateway.note_use(request.principal)
+    request.gateway.credentials.note_use(request.principal)
     return _stream(request, run, 0)
 
 

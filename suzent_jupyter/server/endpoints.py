@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..gateway.clients import submit_call
+from ..gateway.call_requests import submit_call
 from ..protocol.rest import (
     ApprovedDeviceListResponse,
     AuditResponse,
@@ -54,41 +54,43 @@ async def invoke(request: Request) -> bytes:
 
 async def list_pending(request: Request) -> PendingListResponse:
     """List the devices and new commands that wait for approval."""
-    pending = request.gateway.list_pending(request.principal)
+    pending = request.gateway.approvals.waiting(request.principal)
     return PendingListResponse(pending=pending, count=len(pending))
 
 
 async def approve(request: Request) -> PairingActionResponse:
     """Approve what one exact code stands for."""
-    return await request.gateway.approve(request.principal, request.path["code"])
+    return await request.gateway.approvals.approve(request.principal, request.path["code"])
 
 
 async def deny(request: Request) -> PairingActionResponse:
     """Deny it."""
-    return await request.gateway.deny(request.principal, request.path["code"])
+    return await request.gateway.approvals.deny(request.principal, request.path["code"])
 
 
 async def list_devices(request: Request) -> ApprovedDeviceListResponse:
     """List every token that was issued."""
-    devices = request.gateway.list_devices(request.principal)
+    devices = request.gateway.credentials.listing(request.principal)
     return ApprovedDeviceListResponse(devices=devices, count=len(devices))
 
 
 async def revoke(request: Request) -> PairingActionResponse:
     """Revoke a device or token: its socket closes and its calls fail at once."""
-    return await request.gateway.revoke(request.principal, request.path["id"])
+    return await request.gateway.credentials.revoke(request.principal, request.path["id"])
 
 
 async def set_status(request: Request) -> StatusResponse:
     """Pause or resume a device or token."""
     status = request.model(StatusRequest).status
-    in_force = await request.gateway.set_status(request.principal, request.path["id"], status)
+    in_force = await request.gateway.credentials.set_status(request.principal, request.path["id"], status)
     return StatusResponse(success=True, status=in_force)
 
 
 async def host_token(request: Request) -> HostTokenResponse:
     """Make a token of full authority for one's own programs, shown this once."""
-    device, token = await request.gateway.host_token(request.principal, request.model(HostTokenRequest).name)
+    device, token = await request.gateway.credentials.host_token(
+        request.principal, request.model(HostTokenRequest).name
+    )
     return HostTokenResponse(device_id=device.device_id, token=token)
 
 
@@ -126,7 +128,7 @@ async def list_audit(request: Request) -> AuditResponse:
     limit = request.number("limit", 100, 1, 1000)
     before = request.number("before", None, 1, 2**53)
     assert limit is not None
-    entries = await request.gateway.audit_page(request.principal, limit, before)
+    entries = await request.gateway.audit.page(request.principal, limit, before)
     following = entries[-1].id if len(entries) == limit else None
     return AuditResponse(entries=entries, count=len(entries), next=following)
 

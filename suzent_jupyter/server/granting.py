@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..gateway.clients import submit_call
+from ..gateway.call_requests import submit_call
 from ..gateway.exposed import expose_files
 from ..gateway.granting.coverage import provider_of
 from ..protocol.address import http_base
@@ -70,7 +70,7 @@ async def list_unauthorized(request: Request) -> UnauthorizedListResponse:
 async def peer_invoke(request: Request) -> bytes:
     """Call a command of one of our nodes for a peer: of the one it names, else of one that offers the command."""
     gateway, principal = request.gateway, request.principal
-    gateway.note_use(principal)
+    gateway.credentials.note_use(principal)
     call = decode_call(request.body)
     if isinstance(call.command, str):
         call.command = call.command.strip()

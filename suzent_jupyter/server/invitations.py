@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 async def invite(request: Request) -> InviteResponse:
     """Make a pairing link on purpose: a fresh ticket, as a link for every address."""
     service = request.service
-    made = request.gateway.invite(request.principal, request.model(InviteRequest).name)
+    made = request.gateway.approvals.invite(request.principal, request.model(InviteRequest).name)
     links = await service.addresses.links(best_url(request.mount_url, service.public_url), made.text)
     return InviteResponse(
         ticket=made.text,

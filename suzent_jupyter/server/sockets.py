@@ -22,6 +22,7 @@ from .service import GatewayService
 
 _TEXT, _PING = 0x81, 0x89
 _LARGE = 4096
+_UNREAD_PONGS = 1000  # of up to 125 bytes each
 
 
 class SocketTransport:
@@ -45,6 +46,7 @@ class SocketTransport:
         self.limited = not shared
         self.received_at = self.moved_at = self._loop.time()
         self.content_bytes = 0
+        self._unread = 0
         self._watch_bytes()
 
     def _watch_bytes(self) -> None:
@@ -70,6 +72,12 @@ class SocketTransport:
     def not_content(self, payload: bytes) -> None:
         """Take note that a ping or pong was among what came in: two bytes, a mask of four, and its payload."""
         self.content_bytes -= 6 + len(payload)
+
+    def answered(self) -> None:
+        """Cut off whoever pings and pings and does not read the answers: they would pile up here."""
+        self._unread = self._unread + 1 if self._stream.writing() else 0
+        if self._unread > _UNREAD_PONGS:
+            self.abort()
 
     def send(self, *parts: bytes | memoryview) -> asyncio.Future[None] | None:
         """Send one text frame."""
@@ -222,6 +230,7 @@ class SocketHandler(WebSocketHandler, Caller):
         """Take note of a ping; it has been answered."""
         if self.transport is not None:
             self.transport.not_content(data)
+            self.transport.answered()
 
     def on_close(self) -> None:
         """Tell the link, and let go of it."""

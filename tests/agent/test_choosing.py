@@ -14,12 +14,10 @@ import pytest
 from support.calls import error_of
 from support.client import BareClient
 from support.device import BareDevice
-from support.executing import Worker
+from support.executing import Worker, hello
 from support.gateways import ThreadedGateway
 from support.model_server import ModelServer
 from support.running import sync, until
-
-from suzent_jupyter.gateway.devices import Device
 
 Make = Callable[..., ThreadedGateway]
 NODES = {"Hall": "a camera at the door", "Box": "graphics cards", "Kettle": "boils water"}
@@ -131,12 +129,6 @@ def test_what_does_not_count_falls_through(
     work()
 
 
-async def host_token(gateway: ThreadedGateway, account: str, org: str = "") -> str:
-    device = Device("", b"", f"{account}'s token", scope="full", account=account, org=org)
-    _, token = await asyncio.to_thread(lambda: gateway.run(gateway.service.gateway.adopt(device)))
-    return token
-
-
 @sync
 async def test_the_id_of_a_node_that_is_invisible_is_an_unknown_one(
     model_server: ModelServer, make_gateway: Make
@@ -154,7 +146,7 @@ async def test_the_id_of_a_node_that_is_invisible_is_an_unknown_one(
         assert [row["node_id"] for row in decision["candidates"]] == [ids["Hall"]]
         (body,) = model_server.bodies()
         assert "Theirs" not in json.dumps(body)
-        async with gateway.http(headers={"Authorization": f"Bearer {await host_token(gateway, 'bob')}"}) as bob:
+        async with gateway.http(headers={"Authorization": f"Bearer {gateway.token_of('bob')}"}) as bob:
             mine = (await bob.post("/route", json={"query": "camera"})).json()
         assert [row["node_id"] for row in mine["candidates"]] == [ids["Theirs"]]
 
@@ -260,7 +252,7 @@ def test_a_node_that_leaves_while_the_model_thinks_is_not_chosen(
     @sync
     async def work() -> None:
         gateway = make_gateway(router_model="choose;name=Box;after=1", org="lab")
-        bob_token = await host_token(gateway, "bob", "lab")
+        bob_token = gateway.token_of("bob", "lab")
         async with (
             BareDevice(gateway.node_url, "Hall", description="a camera") as hall,
             BareDevice(gateway.node_url, "Box", [{"name": "compute.run"}]) as box,
@@ -279,10 +271,6 @@ def test_a_node_that_leaves_while_the_model_thinks_is_not_chosen(
             assert [row["node_id"] for row in decision["candidates"]] == [hall.node_id]
 
     work()
-
-
-async def hello(node: Worker, run: dict[str, Any]) -> str:
-    return f"{node.node['name']} answers"
 
 
 @sync

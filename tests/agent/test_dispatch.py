@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from support.executing import Worker
+from support.executing import Worker, hello
 from support.gateways import ThreadedGateway
 from support.model_server import ModelServer
 from support.model_turns import calling
 from support.running import sync
 from support.turns import ask, text_of
-
-
-async def hello(node: Worker, run: dict[str, Any]) -> str:
-    return f"{node.node['name']} answers {run['message']}"
 
 
 @sync

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.device import BareDevice
-from support.executing import Worker
+from support.executing import Worker, hello
 from support.gateways import ThreadedGateway
 from support.model_server import ModelServer
 from support.model_turns import a_turn, calling, told_by
@@ -22,10 +22,6 @@ from suzent_jupyter.gateway.principals import Authority, Grant, Principal
 from suzent_jupyter.protocol.limits import Limits
 
 Make = Callable[..., ThreadedGateway]
-
-
-async def hello(node: Worker, run: dict[str, Any]) -> str:
-    return "hello"
 
 
 async def found(gateway: ThreadedGateway) -> dict[str, Any]:

@@ -48,7 +48,7 @@ async def main(data_dir: Path, **limits: float) -> None:
                     Device("", b"", f"device {number}", account="bench", approved=["echo"])
                     for number in range(int(line[1]))
                 ]
-                adopted = await asyncio.gather(*(service.gateway.adopt(device) for device in made))
+                adopted = await asyncio.gather(*(service.gateway.credentials.adopt(device) for device in made))
                 answer = [[device.device_id, token] for device, token in adopted]
             case "sample":
                 sampler = asyncio.create_task(sample())

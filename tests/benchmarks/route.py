@@ -6,7 +6,8 @@ import asyncio
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from suzent_jupyter.protocol.limits import Limits
@@ -14,6 +15,7 @@ from suzent_jupyter.routing.candidates import Candidate, Candidates
 from suzent_jupyter.routing.documents import NodeText
 from suzent_jupyter.routing.keyword import KeywordIndex
 from suzent_jupyter.routing.router import Router
+from suzent_jupyter.routing.steps import Pace
 from suzent_jupyter.routing.tokens import terms
 
 WORDS = 40
@@ -68,9 +70,9 @@ async def route() -> None:
         await router.route(query, candidates)
         times = 200 if count <= 1_000 else 100
         long = " ".join(texts[0].split() * (10_000 // len(texts[0])))
-        note("search, three words", _ms(lambda q=query, c=candidates: c.search(q), times))
-        note("search, a word of every node", _ms(lambda c=candidates: c.search("common"), times))
-        note("search, 10 KB", _ms(lambda q=long, c=candidates: c.search(q), 20))
+        note("search, three words", _ms(lambda q=query, c=candidates: c.search(terms(q)), times))
+        note("search, a word of every node", _ms(lambda c=candidates: c.search(["common"]), times))
+        note("search, 10 KB", _ms(lambda q=long, c=candidates: c.search(terms(q)), 20))
         for label, asked in (("whole decision, three words", query), ("whole decision, of every node", "common")):
             taken = []
             for _ in range(50):
@@ -109,25 +111,49 @@ async def route() -> None:
         note("bm25s built once: the building", built)
     for label, values in rows.items():
         print(f"{label:<31}" + "".join(f"{value:>10.3f}" for value in values), flush=True)
-    print(f"longest wait of the event loop, 10,000 nodes asked and changed: {await _longest(candidates):.2f} ms")
+    print("\nsteps on the event loop, ms of its own processor time: the longest, how many, all together")
+    for label, work in _long_works(candidates):
+        steps = await _steps(work)
+        print(f"{label:<47}{max(steps):>8.2f}{len(steps):>8}{sum(steps):>9.1f}", flush=True)
 
 
-async def _longest(candidates: Candidates) -> float:
-    """The longest step, as another task of the loop sees it; garbage collection and other processes are in it."""
-    router, waits, done = Router(Limits()), [], False
+def _large(number: int, kind: str) -> NodeText:
+    """Make a node with 256 capabilities."""
+    rng = random.Random(number)
+    letters = [chr(code) for code in (range(0x4E00, 0x9FFF) if kind == "Chinese" else range(97, 123))]
 
-    async def watch() -> None:
-        while not done:
-            began = time.perf_counter()
-            await asyncio.sleep(0)
-            waits.append((time.perf_counter() - began) * 1000)
+    def text(words: int, size: int) -> str:
+        return ("" if kind == "Chinese" else " ").join("".join(rng.choices(letters, k=size)) for _ in range(words))
 
-    watching = asyncio.create_task(watch())
-    for number in range(100):
-        await router.route("common", candidates)
+    words, size = (250, 7) if kind == "long" else (2, 7)
+    capabilities = tuple((text(1, 15)[:128], text(words, size)[:2000]) for _ in range(256))
+    return NodeText(f"large{number}", text(1, 8), text(250, 7)[:2000], (), "linux", capabilities)
+
+
+def _long_works(candidates: Candidates) -> Iterator[tuple[str, Callable[[], Awaitable[Any]]]]:
+    pace, index, router = Pace(), candidates.index, Router(Limits())
+    rng = random.Random(11)
+    long = " ".join("".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=7)) for _ in range(1_300))
+    for kind in ("short", "long", "Chinese"):
+        texts = [_large(number, kind) for number in (1, 2)]
+        for label, text in zip(("put", "changed"), texts, strict=True):
+            node = replace(text, node_id="large")
+            yield f"256 {kind} capabilities {label}", lambda node=node: pace.walk(index.putting(node))
+        yield f"256 {kind} capabilities gone", lambda: pace.walk(index.removing("large"))
+    yield "decision, 10 KB", lambda: router.route(long, candidates)
+    every = " ".join(rng.sample(sorted(index._postings), 1_300))
+    yield "decision, 10 KB of the nodes' words", lambda: router.route(every, candidates)
+    yield "decision, 16,000 characters, words of one letter", lambda: router.route("a b c d " * 2_000, candidates)
+    yield "decision, a word of every node", lambda: router.route("common", candidates)
+
+
+async def _steps(work: Callable[[], Awaitable[Any]]) -> list[float]:
+    """Do some work, and return what each turn of the event loop took meanwhile; garbage collection is in it."""
+    turns: list[float] = []
+    working = asyncio.ensure_future(work())
+    while not working.done():
+        began = time.thread_time()
         await asyncio.sleep(0)
-        candidates.index.put(_node(number, f"common changed {number}"))
-        await asyncio.sleep(0)
-    done = True
-    await watching
-    return max(waits)
+        turns.append((time.thread_time() - began) * 1000)
+    await working
+    return turns

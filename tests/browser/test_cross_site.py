@@ -53,6 +53,17 @@ SOCKET = """url => new Promise(done => {
     socket.onerror = () => done('refused');
 })"""
 
+WEB_CLIENT = """url => new Promise(done => {
+    const socket = new WebSocket(url), heard = [];
+    socket.onopen = () => socket.send(JSON.stringify({type: 'connect', role: 'web'}));
+    socket.onmessage = event => {
+        heard.push(JSON.parse(event.data));
+        if (heard.length === 1) socket.send(JSON.stringify({type: 'node.list', id: 1}));
+        else { done(heard); socket.close(); }
+    };
+    socket.onclose = () => done(heard);
+})"""
+
 
 class Victim:
     """A gateway with a device at work, and what must be the same after the attack."""
@@ -150,7 +161,7 @@ def attack(page: Page, victim: Victim, target: str) -> None:
         assert victim.server.token not in got["text"] and victim.node not in got["text"], (request, got)
     page.evaluate(FORMS, [target + path for method, path in victim.urls() if method == "POST"])
     socket = target.replace("http", "ws", 1)
-    for path in ("/ws/node", "/ws/client"):
+    for path in ("/ws/node", "/ws/client", "/ws/gateway"):
         assert page.evaluate(SOCKET, socket + path) == "refused", path
     # The page for devices can't be put into a frame, nor read.
     (got,) = page.evaluate(FETCH, [["GET", target + "/node", "include", "cors", {}]])
@@ -201,6 +212,9 @@ def test_a_jupyter_server_somebody_is_logged_in_to(
         page.goto(f"{server.root_url}login?token={server.jupyter_token}")
         page.goto(f"{server.mount}/nodes")
         assert victim.node in page.content()  # the cookie does work where it should
+        hello, listed = page.evaluate(WEB_CLIENT, server.mount.replace("http", "ws", 1) + "/ws/gateway")
+        assert (hello["type"], hello.get("node_id")) == ("hello-ok", None)
+        assert [node["node_id"] for node in listed["nodes"]] == [victim.node]
 
     try:
         from_everywhere(browser, victim, other_port, log_in)
@@ -215,7 +229,9 @@ def test_a_jupyter_server_open_to_every_page(
     server = start_jupyter("--ServerApp.allow_origin=*")
     page = browser.new_page()
     page.goto(f"http://evil.example:{other_port}/")
-    assert page.evaluate(SOCKET, server.mount.replace("http", "ws", 1) + "/ws/node") == "refused"
+    socket = server.mount.replace("http", "ws", 1)
+    for path in ("/ws/node", "/ws/gateway"):
+        assert page.evaluate(SOCKET, socket + path) == "refused", path
     page.goto(server.mount + "/node")
-    assert page.evaluate(SOCKET, server.mount.replace("http", "ws", 1) + "/ws/node").startswith("heard ")
+    assert page.evaluate(SOCKET, f"{socket}/ws/node").startswith("heard ")
     page.close()

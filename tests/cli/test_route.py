@@ -104,3 +104,12 @@ def test_a_conversation_tells_of_its_decisions(run: Run, gateway: PlayedGateway)
     assert run("conversations", "s-1").stdout.splitlines() == [
         "user: photo", "  -> Lab PC, by tier 2 (shared words): It shares 'photo'.", "assistant: done",
     ]  # fmt: skip
+    gateway.answers["conversations"] = {
+        "conversations": [{"conversation_id": "s-0"}, {"conversation_id": "s-1", "target_node_id": "n-1"}]
+    }
+    assert run("conversations", "last").stdout == run("conversations", "s-1").stdout
+    gateway.answers["conversations/s-9"] = SuzentError("conversation_unknown", "There is none.")
+    assert (
+        run("conversations", "s-9", status=1).stderr
+        == "Error: There is none. `jupyter suzent conversations` lists them.\n"
+    )

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from support.calls import error_of, invoke
 from support.client import BareClient
 from support.device import BareDevice
 from support.gateways import ThreadedGateway
+from support.grants import holder
 from support.running import sync
 
 from suzent_jupyter.gateway.devices import Device
 
 
-async def host_token(gateway: ThreadedGateway, account: str, org: str = "") -> str:
-    device = Device("", b"", f"{account}'s token", scope="full", account=account, org=org)
-    _, token = await asyncio.to_thread(lambda: gateway.run(gateway.service.gateway.adopt(device)))
-    return token
-
-
-def bearer(token: str) -> dict[str, Any]:
-    return {"headers": {"Authorization": f"Bearer {token}"}}
-
-
 @sync
 async def test_the_others_nodes_devices_codes_and_trail_do_not_exist(gateway: ThreadedGateway) -> None:
-    bob_token = await host_token(gateway, "bob")
+    bob_token = gateway.token_of("bob")
     async with (
         BareDevice(gateway.node_url, "Phone") as phone,
         BareDevice(gateway.node_url, "Waits") as waits,
-        gateway.http(**bearer(bob_token)) as bob,
+        holder(gateway, bob_token) as bob,
         gateway.http() as ada,
     ):
         await gateway.pair(phone)
@@ -58,7 +48,7 @@ async def test_the_others_nodes_devices_codes_and_trail_do_not_exist(gateway: Th
 
 @sync
 async def test_the_others_changes_are_not_told(gateway: ThreadedGateway) -> None:
-    bob_token = await host_token(gateway, "bob")
+    bob_token = gateway.token_of("bob")
     topics = ["nodes", "pending", "devices", "audit", "events"]
     async with BareClient(gateway, bob_token) as bob, BareClient(gateway) as ada:
         for client in (bob, ada):
@@ -80,11 +70,11 @@ async def test_the_others_changes_are_not_told(gateway: ThreadedGateway) -> None
 @sync
 async def test_keys_and_calls_of_two_accounts_do_not_meet(make_gateway: Any) -> None:
     gateway: ThreadedGateway = make_gateway(org="lab")
-    bob_token = await host_token(gateway, "bob", "lab")
+    bob_token = gateway.token_of("bob", "lab")
     async with (
         BareDevice(gateway.node_url, "Microscope") as device,
         gateway.http() as ada,
-        gateway.http(**bearer(bob_token)) as bob,
+        holder(gateway, bob_token) as bob,
     ):
         await gateway.pair(device)
         record = gateway.service.gateway.devices.by_id(device.node_id)
@@ -103,12 +93,12 @@ async def test_keys_and_calls_of_two_accounts_do_not_meet(make_gateway: Any) -> 
 
 @sync
 async def test_names_are_ambiguous_only_among_what_one_sees(gateway: ThreadedGateway) -> None:
-    bob_token = await host_token(gateway, "bob")
+    bob_token = gateway.token_of("bob")
     async with (
         BareDevice(gateway.node_url, "Phone") as adas,
         BareDevice(gateway.node_url, "Phone") as bobs,
         gateway.http() as ada,
-        gateway.http(**bearer(bob_token)) as bob,
+        holder(gateway, bob_token) as bob,
     ):
         await gateway.pair(adas)
         await gateway.pair(bobs)
@@ -124,11 +114,11 @@ async def test_with_several_accounts_a_waiting_device_belongs_to_whoever_enters_
     gateway: ThreadedGateway,
 ) -> None:
     gateway.service.gateway.waiting_account = None
-    bob_token = await host_token(gateway, "bob")
+    bob_token = gateway.token_of("bob")
     async with (
         BareDevice(gateway.node_url, "Phone") as device,
         gateway.http() as ada,
-        gateway.http(**bearer(bob_token)) as bob,
+        holder(gateway, bob_token) as bob,
     ):
         code = await device.code()
         for http in (ada, bob):
@@ -141,12 +131,12 @@ async def test_with_several_accounts_a_waiting_device_belongs_to_whoever_enters_
 
 @sync
 async def test_id_prefixes_of_devices_are_unique_among_what_one_sees(gateway: ThreadedGateway) -> None:
-    bob_token = await host_token(gateway, "bob")
+    bob_token = gateway.token_of("bob")
     hub = gateway.service.gateway
     for account in ("ada", "bob"):
         device = Device(f"abcdef{account}", account.encode(), f"{account}'s phone", account=account)
         gateway.call(hub.devices.put, device)
-    async with gateway.http(**bearer(bob_token)) as bob:
+    async with holder(gateway, bob_token) as bob:
         answer = await bob.post("/nodes/devices/abcdef/status", json={"status": "active"})
         assert answer.json() == {"success": True, "status": "active"}
         assert error_of(await bob.post("/nodes/devices/abcdefada/revoke")) == (404, "device_unknown")

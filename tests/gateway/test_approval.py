@@ -269,4 +269,4 @@ async def test_devices_that_hang_up_leave_nothing_behind(gateway: ThreadedGatewa
         await asyncio.gather(*(knock(number) for number in range(start, start + 40)))
     hub = gateway.service.gateway
     await until(lambda: len(hub.pairing) == 0 and len(hub.sockets) == 0)
-    assert (len(hub.registry), len(list(hub.devices)), hub._links) == (0, 0, {})
+    assert (len(hub.registry), len(list(hub.devices)), len(hub.sessions)) == (0, 0, 0)

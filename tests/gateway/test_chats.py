@@ -10,18 +10,9 @@ from typing import Any
 import pytest
 from support.chats import Person, begin, code, read, text_of
 from support.client import BareClient
-from support.executing import Worker
+from support.executing import Worker, hang, hello
 from support.gateways import ThreadedGateway
 from support.running import sync, until
-
-
-async def hello(node: Worker, run: dict[str, Any]) -> str:
-    return f"{node.node['name']} answers {run['message']}"
-
-
-async def hang(node: Worker, run: dict[str, Any]) -> str:
-    await asyncio.Event().wait()
-    return ""
 
 
 @sync

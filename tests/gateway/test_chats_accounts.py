@@ -12,11 +12,9 @@ from support.calls import error_of
 from support.chats import Person, begin, code, read, text_of
 from support.client import BareClient
 from support.device import BareDevice
-from support.executing import Work, Worker
+from support.executing import Work, Worker, hang
 from support.gateways import Addresses, ThreadedGateway
 from support.running import sync, until
-
-from suzent_jupyter.gateway.devices import Device
 
 TOPICS = ["conversations", "runs", "turns"]
 Make = Callable[..., ThreadedGateway]
@@ -26,8 +24,7 @@ class Bobs(Addresses):
     """The same gateway as bob reaches it."""
 
     def __init__(self, gateway: ThreadedGateway) -> None:
-        device = Device("", b"", "bob's token", scope="full", account="bob", org=gateway.config.org)
-        _, self.token = gateway.run(gateway.service.gateway.adopt(device))
+        self.token = gateway.token_of("bob", gateway.config.org)
         self.url, self.service = gateway.url, gateway.service
 
 
@@ -45,20 +42,15 @@ class House:
 
 
 @asynccontextmanager
-async def house(make_gateway: Make, work: Work) -> AsyncIterator[House]:
+async def house(make_gateway: Make, work: Work, **limits: Any) -> AsyncIterator[House]:
     """Of one organisation: ada, whose node Lab has an agent and is shared, and bob, who is connected."""
-    gateway = make_gateway(org="lab")
+    gateway = make_gateway(org="lab", limits=limits)
     gateway.service.gateway.waiting_account = None
-    bobs = await asyncio.to_thread(Bobs, gateway)
+    bobs = Bobs(gateway)
     async with Worker(gateway, "Lab", work) as lab, BareClient(bobs) as bob:
         each = House(gateway, bobs, lab, bob)
         await each.share("enterprise")
         yield each
-
-
-async def hang(node: Worker, run: dict[str, Any]) -> str:
-    await asyncio.Event().wait()
-    return ""
 
 
 @sync
@@ -115,6 +107,8 @@ async def test_the_node_knows_for_whom_it_works_and_its_owner_hears_nothing(make
         hers = await begin(ada, session_id=conversation, message="mine")
         await until(lambda: len(home.lab.runs) == 2)
         assert home.lab.runs[1]["turn"]["history"] == [] and not home.lab.runs[1]["is_remote_session"]
+        # Nor does the node, which may keep something of its own by that name, take the one for the other.
+        assert home.lab.runs[1]["session_id"] == conversation != home.lab.runs[0]["session_id"]
         await read(ada, hers["run_id"])
 
 
@@ -158,6 +152,35 @@ async def test_what_it_may_do_is_what_bob_may_and_who_is_there_is_asked(make_gat
 
 
 @sync
+async def test_what_comes_back_by_way_of_anothers_agent_is_still_anothers(make_gateway: Make) -> None:
+    """What ada's node has bob's own node do was written over there: bob's node treats it as what it is."""
+    able = [{"name": "echo"}, {"name": "camera.snap"}]
+
+    async def passes_on(node: Worker, run: dict[str, Any]) -> str:
+        result = await node.call("Bobs", agent="show me", run_id=run["run_id"])
+        return str(result.get("result") or result["error"]["code"])
+
+    async def snaps(node: Worker, run: dict[str, Any]) -> str:
+        own = {"run_id": run["run_id"]}
+        return " ".join([await node.code_of("Cam", command=command, **own) for command in ("echo", "camera.snap")])
+
+    async with (
+        house(make_gateway, passes_on) as home,
+        Worker(home.bobs, "Bobs", snaps) as bobs,
+        Worker(home.bobs, "Cam", capabilities=able),
+    ):
+        accepted = await begin(home.bob, target_node_id="Lab")
+        assert text_of(await read(home.bob, accepted["run_id"])) == "ok permission_needed"
+        (run,) = bobs.runs
+        assert run["is_remote_session"] is True
+        assert (run["turn"]["may_use_asking_tools"], run["turn"]["history"]) == (False, [])
+        # Asked by bob himself it may.
+        mine = await begin(home.bob, target_node_id="Bobs")
+        assert text_of(await read(home.bob, mine["run_id"])) == "ok ok"
+        assert bobs.runs[1]["is_remote_session"] is False and bobs.runs[1]["turn"]["may_use_asking_tools"] is True
+
+
+@sync
 async def test_a_device_of_the_others_is_no_executor(make_gateway: Make) -> None:
     async with (
         house(make_gateway, hang) as home,
@@ -194,3 +217,28 @@ async def test_a_node_that_is_taken_back_stops_working_for_others(make_gateway: 
             kept = (await http.get(f"/conversations/{accepted['session_id']}")).json()
         assert (kept["status"], kept["messages"][-1]["outcome"]) == ("idle", "node_disconnected")
         assert not home.gateway.service.gateway.runs._runs[hers].over
+
+
+@sync
+async def test_one_account_does_not_take_the_turns_of_all(make_gateway: Make) -> None:
+    async with house(make_gateway, hang, runs_in_flight=8) as home, BareClient(home.gateway) as ada:
+        for _ in range(6):
+            await begin(home.bob)
+        assert await code(home.bob, type="chat.send", message="hi") == "too_many_turns"
+        for _ in range(2):
+            await begin(ada)
+        assert await code(ada, type="chat.send", message="hi") == "too_many_turns"
+
+
+@sync
+async def test_others_leave_room_on_a_node_for_its_owner(make_gateway: Make) -> None:
+    async with house(make_gateway, hang, calls_in_flight=4) as home, BareClient(home.gateway) as ada:
+        for _ in range(3):
+            await begin(home.bob)
+        await until(lambda: len(home.lab.runs) == 3)
+        one_more = await begin(home.bob, target_node_id="Lab")
+        end = (await read(home.bob, one_more["run_id"]))[-1]
+        assert (end["type"], end["code"]) == ("RUN_ERROR", "node_busy")
+        await begin(ada)
+        await until(lambda: len(home.lab.runs) == 4)
+        assert not home.lab.runs[-1]["is_remote_session"]

@@ -12,7 +12,7 @@ import pytest
 import websockets
 from support.chats import begin, code, read, text_of
 from support.client import BareClient
-from support.executing import Work, Worker
+from support.executing import Work, Worker, hang
 from support.gateways import Addresses
 from support.keyed import Key
 from support.running import sync, until
@@ -33,20 +33,15 @@ async def hello(node: Worker, run: dict[str, Any]) -> str:
     return f"did {run['message']}"
 
 
-async def silent(node: Worker, run: dict[str, Any]) -> str:
-    await asyncio.Event().wait()
-    return ""
-
-
 async def talks(node: Worker, run: dict[str, Any]) -> str:
     await node.send({"type": "chat.event", "run_id": run["run_id"], "seq": 0, "event": WORD})
-    return await silent(node, run)
+    return await hang(node, run)
 
 
 async def calls(node: Worker, run: dict[str, Any]) -> str:
     event = {"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": "look"}
     await node.send({"type": "chat.event", "run_id": run["run_id"], "seq": 0, "event": event})
-    return await silent(node, run)
+    return await hang(node, run)
 
 
 async def conversation(gateway: Addresses, session_id: str) -> dict[str, Any]:
@@ -59,7 +54,7 @@ async def test_at_each_stage_of_a_run(zygote: Zygote) -> None:
     key = Key()
     gateway = await asyncio.to_thread(zygote.start)
     stages: tuple[tuple[Work, str], ...] = (
-        (silent, "RUN_STARTED"),
+        (hang, "RUN_STARTED"),
         (talks, "TEXT_MESSAGE_CONTENT"),
         (calls, "TOOL_CALL_START"),
         (hello, "RUN_FINISHED"),

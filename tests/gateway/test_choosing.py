@@ -12,11 +12,12 @@ import httpx
 import pytest
 from support.calls import error_of
 from support.device import BareDevice
-from support.executing import Worker
+from support.executing import Worker, hello
 from support.gateways import ThreadedGateway
+from support.grants import holder
 from support.running import sync, until
 
-from suzent_jupyter.gateway.chooser import Chooser
+from suzent_jupyter.gateway.choosing.chooser import Chooser
 from suzent_jupyter.gateway.devices import Device
 from suzent_jupyter.gateway.principals import Authority, Grant, Principal
 from suzent_jupyter.gateway.session import NodeSession
@@ -24,20 +25,17 @@ from suzent_jupyter.protocol.capabilities import CapabilitySchema
 from suzent_jupyter.protocol.errors import SuzentError
 from suzent_jupyter.protocol.limits import Limits
 from suzent_jupyter.protocol.routing import Decision
+from suzent_jupyter.routing import steps
+from suzent_jupyter.routing.router import Router
+from suzent_jupyter.routing.semantic import Question
 
 Make = Callable[..., ThreadedGateway]
 
 
-async def host_token(gateway: ThreadedGateway, account: str, org: str = "") -> str:
-    device = Device("", b"", f"{account}'s token", scope="full", account=account, org=org)
-    _, token = await asyncio.to_thread(lambda: gateway.run(gateway.service.gateway.adopt(device)))
-    return token
-
-
 @asynccontextmanager
 async def caller(gateway: ThreadedGateway, account: str, org: str = "") -> AsyncIterator[httpx.AsyncClient]:
-    token = await host_token(gateway, account, org)
-    async with gateway.http(headers={"Authorization": f"Bearer {token}"}) as http:
+    token = gateway.token_of(account, org)
+    async with holder(gateway, token) as http:
         yield http
 
 
@@ -266,10 +264,6 @@ def test_a_grant_covers_what_it_says(
     work()
 
 
-async def hello(node: Worker, run: dict[str, Any]) -> str:
-    return "hello"
-
-
 @sync
 async def test_the_words_of_a_command_that_a_grant_leaves_out_are_not_searched(gateway: ThreadedGateway) -> None:
     capabilities = [{"name": "camera.snap"}, {"name": "shell.run", "description": "does anything"}]
@@ -474,3 +468,103 @@ async def test_a_limit_keeps_the_best_and_the_chosen(gateway: ThreadedGateway) -
         assert len((await route(http, "lathe", limit=1000))["candidates"]) == 50
         named = await route(http, "room 17", limit=1, node="ada 40")
         assert [row["display_name"] for row in named["candidates"]] == ["ada 40"]
+
+
+def named(number: int) -> list[CapabilitySchema]:
+    return [CapabilitySchema(name=f"do.{number}.{each:03}", description=f"lathe{each} kettle") for each in range(256)]
+
+
+def large(gateway: ThreadedGateway) -> NodeSession:
+    """Put a node with many capabilities into the registry: reading it takes many steps."""
+    (session,) = crowd(gateway, 1, "large")
+    session.device.account = "ada"
+    session.declare(named(0))
+    session.device.approved = list(session.capabilities)
+    gateway.service.gateway.chooser.changed(session)
+    return session
+
+
+@sync
+async def test_what_happens_while_a_node_is_read(gateway: ThreadedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "STEP_SECONDS", 0)
+    ada = Principal(Authority.FULL, "ada")
+    await chosen(gateway, ada)
+    session = gateway.call(large, gateway)
+    hub = gateway.service.gateway
+
+    def gone() -> None:
+        hub.registry.remove(session)
+        hub.chooser.changed(session)
+
+    def back() -> None:
+        hub.registry.add(session)
+        session.description = "a telescope"
+        hub.chooser.changed(session)
+
+    def other() -> None:
+        session.description = "a microscope"
+        hub.chooser.changed(session)
+
+    def paused() -> None:
+        session.device.status = "paused"
+        hub.chooser.changed(session)
+
+    async def during(change: Callable[[], None], query: str) -> tuple[Decision, Decision]:
+        """Return what is chosen when a node changes in the midst of being read, and what after that."""
+        view = hub.chooser._view(ada)
+        reading = asyncio.ensure_future(hub.chooser.choose(ada, query))
+        async with asyncio.timeout(20):
+            while view._look_now is None and not reading.done():
+                await asyncio.sleep(0)
+        assert view._look_now is not None, "it was read at one go"
+        change()
+        cancelled = asyncio.ensure_future(hub.chooser.choose(ada, query))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        after = await hub.chooser.choose(ada, query)
+        return await reading, after
+
+    def read_again(number: int) -> None:
+        session.declare(named(number))
+        session.device.approved = list(session.capabilities)
+        hub.chooser.changed(session)
+
+    first, after = await asyncio.to_thread(lambda: gateway.run(during(gone, "kettle")))
+    assert (first.choice, after.choice) == (None, None), "what is gone does not come back"
+    gateway.call(back)
+    assert (await chosen(gateway, ada, "telescope")).candidates[0].matched_terms == ["telescope"]
+    gateway.call(read_again, 1)
+    first, after = await asyncio.to_thread(lambda: gateway.run(during(other, "microscope")))
+    assert after.candidates[0].matched_terms == ["microscope"]
+    gateway.call(read_again, 2)
+    first, after = await asyncio.to_thread(lambda: gateway.run(during(paused, "kettle")))
+    assert (first.choice, after.choice) == (None, None)
+
+
+@sync
+async def test_commands_that_are_denied_while_the_model_thinks(gateway: ThreadedGateway) -> None:
+    ada = Principal(Authority.FULL, "ada")
+    await chosen(gateway, ada)
+    gateway.call(crowd, gateway, 2)
+    hub = gateway.service.gateway
+    asked = 0
+
+    async def ask(question: Question) -> str:
+        nonlocal asked
+        asked += 1
+        hub.settings.denied_commands = ["echo"]
+        if asked == 1:
+            hub.chooser.commands_changed()
+        label = next(iter(question.nodes))
+        return json.dumps({"nodeId": label, "confidence": 1, "reason": ""})
+
+    async def router() -> Router:
+        return Router(Limits(), ask)
+
+    def replace() -> None:
+        hub.chooser._loading = asyncio.ensure_future(router())
+
+    gateway.call(replace)
+    decision = await chosen(gateway, ada, "camera")
+    assert (decision.choice, decision.candidates, asked) == (None, [], 1)
+    assert "has left meanwhile" in decision.tiers[0].reason

@@ -20,8 +20,6 @@ from support.running import sync, until
 
 from suzent_jupyter.gateway.pairing import ALPHABET
 
-from .test_accounts import host_token
-
 MakeGateway = Callable[..., ThreadedGateway]
 
 
@@ -250,10 +248,10 @@ async def test_by_identity_then_by_address_never_by_name(
 
 @sync
 async def test_the_identity_of_a_node_or_of_anothers_grant_replaces_neither(gateway: ThreadedGateway) -> None:
-    bob_token = await host_token(gateway, "bob")
+    bob_token = gateway.token_of("bob")
     async with BareDevice(gateway.node_url, "Phone", node_identity="shared") as device:
         await gateway.pair(device)
-        await host_token(gateway, gateway.config.account)
+        gateway.token_of(gateway.config.account)
         mine, _ = await granted(gateway, identity="shared", addr="")
         gateway.service.gateway.waiting_account = None
         asked = await ask(gateway, identity="shared", addr="")
@@ -273,7 +271,7 @@ async def test_the_identity_of_a_node_or_of_anothers_grant_replaces_neither(gate
 
 @sync
 async def test_requests_are_the_accounts_alone(gateway: ThreadedGateway) -> None:
-    bob_token = await host_token(gateway, "bob")
+    bob_token = gateway.token_of("bob")
     async with BareClient(gateway, bob_token) as client, holder(gateway, bob_token) as bob, gateway.http() as ada:
         await client.send(type="subscribe", topics=["grants"])
         assert (await client.change("grants"))["item"] == []
@@ -305,13 +303,14 @@ async def test_subscribers_hear_of_requests(gateway: ThreadedGateway) -> None:
 async def test_a_grant_ends_by_itself(gateway: ThreadedGateway) -> None:
     heard = departures(gateway)
     lasting, _ = await granted(gateway, {"expires_in": 3600}, identity="lasting")
-    short, token = await granted(gateway, {"expires_in": 0.6}, identity="short")
-    async with BareClient(gateway) as client, holder(gateway, token) as http:
+    async with BareClient(gateway) as client:
         await client.send(type="subscribe", topics=["devices"])
-        assert (await http.get("/channels/suzent/whoami")).json()["peer_id"] == short
-        changed = await client.change("devices", "changed")
-        assert changed["item"]["device_id"] == short
-        assert heard == [(short, "revoked")]
+        await client.change("devices", "snapshot")
+        short, token = await granted(gateway, {"expires_in": 0.6}, identity="short")
+        while (await client.change("devices", "changed"))["item"]["device_id"] != short:
+            pass
+    await until(lambda: heard == [(short, "revoked")])
+    async with holder(gateway, token) as http:
         for method, path in (("GET", "/channels/suzent/whoami"), ("GET", "/nodes"), ("POST", "/nodes/peer-invoke")):
             assert error_of(await http.request(method, path)) == (401, "unauthorized")
     shown = await device_of(gateway, short)

@@ -15,7 +15,7 @@ from support.running import sync, until
 
 def traces(gateway: ThreadedGateway) -> tuple[int, ...]:
     hub = gateway.service.gateway
-    return (len(hub.sockets), len(hub.pairing), len(hub.registry), len(hub._links), len(list(hub.devices)))
+    return (len(hub.sockets), len(hub.pairing), len(hub.registry), len(hub.sessions), len(list(hub.devices)))
 
 
 async def close_of(ws: Any) -> tuple[int, list[dict[str, Any]]]:
@@ -135,7 +135,7 @@ async def test_a_device_may_leave_at_any_moment(gateway: ThreadedGateway) -> Non
         ws.transport.abort()
         await ws.wait_closed()
     hub = gateway.service.gateway
-    await until(lambda: (len(hub.sockets), len(hub.pairing), len(hub.registry), len(hub._links)) == (0, 0, 0, 0))
+    await until(lambda: (len(hub.sockets), len(hub.pairing), len(hub.registry), len(hub.sessions)) == (0, 0, 0, 0))
 
 
 @sync

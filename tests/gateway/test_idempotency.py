@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.calls import error_of, invoke
+from support.client import BareClient
 from support.device import BareDevice
 from support.gateways import ThreadedGateway
 from support.running import sync, until
@@ -172,3 +173,21 @@ async def test_many_askers_at_once_get_one_call(gateway: ThreadedGateway) -> Non
         answers = await asyncio.gather(*(invoke(http, "MyPhone", idempotency_key=f"k{n % 4}") for n in range(40)))
         assert Counter(answer.status_code for answer in answers) == {200: 40}
         assert device.count == 4
+
+
+@sync
+async def test_no_more_wait_for_one_call_than_for_a_node(make_gateway: Any) -> None:
+    """Each of them is kept here until the device answers, and none takes a place in the device's queue."""
+    gateway = make_gateway(limits={"calls_in_flight": 2, "calls_waiting": 3})
+    async with BareDevice(gateway.node_url, "Phone") as device, BareClient(gateway) as client:
+        await gateway.pair(device)
+        call = {"type": "invoke", "node": "Phone", "command": "echo", "params": {}, "idempotency_key": "k"}
+        for number in range(6):
+            await client.send(**call, id=number)
+        refused = await client.recv("result")
+        assert (refused["id"], refused["code"]) == (5, "node_busy")
+        asked = await device.recv("invoke")
+        await device.send({"type": "result", "request_id": asked["request_id"], "success": True, "result": 7})
+        assert sorted([(await client.recv("result"))["id"] for _ in range(5)]) == [0, 1, 2, 3, 4]
+        await client.send(**call, id=6)
+        assert (await client.recv("result"))["result"] == 7

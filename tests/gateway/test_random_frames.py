@@ -89,7 +89,7 @@ async def as_waiting_device(gateway: ThreadedGateway, batch: list[str | bytes]) 
 
 
 async def as_connected_device(gateway: ThreadedGateway, hello: dict[str, Any], batch: list[str | bytes]) -> int:
-    gateway.call(gateway.service.gateway._replacements.clear)
+    gateway.call(gateway.service.gateway.sessions._replacements.clear)
     async with (
         websockets.connect(gateway.node_url, compression=None, ping_interval=None) as ws,
         BareClient(gateway) as client,
@@ -183,7 +183,7 @@ def test_bytes_that_are_no_websocket_end_that_socket_alone(
         async with BareDevice(gateway.node_url, "Garbage") as device:
             await gateway.pair(device)
         for number, blob in enumerate(blobs):
-            gateway.call(gateway.service.gateway._replacements.clear)
+            gateway.call(gateway.service.gateway.sessions._replacements.clear)
             ws = await websockets.connect(gateway.node_url, compression=None, ping_interval=None)
             if number % 2 == 0:
                 await ws.send(json.dumps({**device.hello, "device_token": device.token}))
@@ -198,5 +198,5 @@ def test_bytes_that_are_no_websocket_end_that_socket_alone(
 
     asyncio.run(work())
     hub = gateway.service.gateway
-    wait_for(lambda: (len(hub.pairing), len(hub.sockets), len(hub.registry), len(hub._links)) == (0, 0, 0, 0))
+    wait_for(lambda: (len(hub.pairing), len(hub.sockets), len(hub.registry), len(hub.sessions)) == (0, 0, 0, 0))
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []

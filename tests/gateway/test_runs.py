@@ -327,7 +327,7 @@ async def test_no_turn_starts_for_a_token_that_ended_meanwhile(gateway: Threaded
         device = hub.devices.by_id(device_id)
         assert device is not None
         asking = peer_principal(device)  # was let in, and its files are still on the way
-        await hub.revoke(gateway.service.kernel_token._principal, device_id)
+        await hub.credentials.revoke(gateway.service.kernel_token._principal, device_id)
         with pytest.raises(SuzentError) as refused:
             await hub.runs.start(asking, f"suzent:{device_id}", Prompt(text="x", clear=clear))
         assert refused.value.code == "unauthorized"

@@ -9,22 +9,37 @@ from typing import Any
 import pytest
 from support.calls import error_of
 from support.client import BareClient
-from support.executing import Worker
+from support.executing import Worker, hello
 from support.gateways import ThreadedGateway
 from support.running import sync
 
 from suzent_jupyter.gateway.answering import inline_files
 from suzent_jupyter.gateway.devices import Device
+from suzent_jupyter.gateway.principals import Authority, Grant, Principal
+from suzent_jupyter.gateway.registry import Registry
 
 
-async def token_of(gateway: ThreadedGateway, account: str, org: str = "lab") -> str:
-    device = Device("", b"", f"{account}'s token", scope="full", account=account, org=org)
-    _, token = await asyncio.to_thread(lambda: gateway.run(gateway.service.gateway.adopt(device)))
-    return token
-
-
-async def hello(node: Worker, run: dict[str, Any]) -> str:
-    return "hello"
+@pytest.mark.parametrize(
+    ("account", "org", "grant", "sharing", "shared_with", "seen"),
+    [
+        ("ada", "", None, "account", "", True),
+        ("ada", "blue", None, "enterprise", "red", True),
+        ("bob", "red", None, "enterprise", "red", True),
+        ("bob", "red", None, "account", "red", False),
+        ("bob", "blue", None, "enterprise", "red", False),
+        ("bob", "", None, "enterprise", "red", False),
+        ("bob", "red", None, "enterprise", "", False),
+        ("bob", "", None, "enterprise", "", False),  # to be in none is no organisation
+        ("bob", "Red", None, "enterprise", "red", False),
+        ("ada", "red", Grant(), "account", "red", True),
+        ("bob", "red", Grant(), "enterprise", "red", False),
+    ],
+)
+def test_who_sees_a_node(
+    account: str, org: str, grant: Grant | None, sharing: Any, shared_with: str, seen: bool
+) -> None:
+    node = Device("", b"", "LabPC", account="ada", org=shared_with, sharing=sharing)
+    assert Registry.sees(Principal(Authority.FULL, account, org, grant=grant), node) is seen
 
 
 @sync
@@ -32,7 +47,7 @@ async def test_a_prompt_whose_files_took_too_long_does_not_reach_a_node_that_is_
     make_gateway: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway: ThreadedGateway = make_gateway(org="lab")
-    bob_token = await token_of(gateway, "bob")
+    bob_token = gateway.token_of("bob", "lab")
     hub = gateway.service.gateway
     stage, staged = inline_files.stage, []
 
@@ -62,7 +77,7 @@ async def test_a_prompt_whose_files_took_too_long_does_not_reach_a_node_that_is_
 @sync
 async def test_changes_of_a_scope_come_one_after_the_other(make_gateway: Any) -> None:
     gateway: ThreadedGateway = make_gateway(org="lab")
-    bob_token = await token_of(gateway, "bob")
+    bob_token = gateway.token_of("bob", "lab")
     async with (
         Worker(gateway, "Microscope", hello),
         gateway.http() as ada,
@@ -95,7 +110,7 @@ async def test_a_scope_that_can_not_be_kept_is_not_in_force(make_gateway: Any, m
     from suzent_jupyter.protocol.errors import SuzentError
 
     gateway: ThreadedGateway = make_gateway(org="lab")
-    bob_token = await token_of(gateway, "bob")
+    bob_token = gateway.token_of("bob", "lab")
     headers = {"Authorization": f"Bearer {bob_token}"}
     async with Worker(gateway, "Microscope", hello), gateway.http() as ada, gateway.http(headers=headers) as bob:
 

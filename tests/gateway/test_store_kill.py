@@ -82,15 +82,17 @@ def test_kill_during_approvals_and_revokes(tmp_path: Path) -> None:
         async def work() -> None:
             book = Book()
             gateway = zygote.start()
-            for _ in range(KILLS):
+            kills = 0
+            while (
+                kills < KILLS or min(len(book.approved), len(book.revoked)) <= KILLS
+            ):  # a busy machine does less in between
+                kills += 1
                 book.fresh.clear()
                 book.first.clear()
                 await until_killed(gateway, book, chance.uniform(0.0, 0.12))
                 gateway = zygote.start()
                 await check(gateway, book)
             gateway.kill()
-            assert len(book.approved) > KILLS
-            assert len(book.revoked) > KILLS
 
         asyncio.run(work())
     finally:

@@ -16,7 +16,6 @@ from support.device import BareDevice
 from support.gateways import ThreadedGateway
 from support.running import sync, until
 
-from suzent_jupyter.gateway.devices import Device
 from suzent_jupyter.gateway.tickets import Tickets
 from suzent_jupyter.protocol.limits import Limits
 from suzent_jupyter.protocol.pairing_link import PairingLink
@@ -283,11 +282,7 @@ async def test_with_several_accounts_an_invited_device_belongs_to_who_invited_it
     hub = gateway.service.gateway
     hub.waiting_account = None
 
-    async def make() -> str:
-        return (await hub.adopt(Device("", b"", "bob", scope="full", account="bob")))[1]
-
-    bob_token = await asyncio.to_thread(gateway.run, make())
-    headers = {"Authorization": f"Bearer {bob_token}"}
+    headers = {"Authorization": f"Bearer {gateway.token_of('bob')}"}
     async with gateway.http() as ada, gateway.http(headers=headers) as bob:
         assert await shown_ticket(ada) != await shown_ticket(bob)
         ticket = (await invite(bob))["ticket"]

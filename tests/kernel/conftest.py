@@ -15,7 +15,7 @@ from support.gateways import Addresses
 from support.played_gateway import PlayedGateway
 from support.waiting import wait_for
 
-from suzent_jupyter.kernel import Gateway
+from suzent_jupyter.kernel import Gateway, chatting
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="  # one pixel
 SILENT = object()  # what a handler returns for a call it does not answer
@@ -194,6 +194,7 @@ def shell_of(gateway: Addresses, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sh
 @pytest.fixture
 def played() -> Iterator[PlayedGateway]:
     """A gateway whose peers and grants a test plays."""
+    chatting._last_conversations.clear()  # another one may have had this port
     gateway = PlayedGateway()
     yield gateway
     gateway.stop()

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,12 @@ import httpx
 import pytest
 from support.agent_turns import TURN, Answering, chosen
 from support.gateways import ThreadedGateway
+from support.lasting import Lasting
 from support.waiting import wait_for
 
 import suzent_jupyter as sz
 from suzent_jupyter.kernel import Gateway, KernelError
 from suzent_jupyter.kernel.agent import agent
-from suzent_jupyter.node import progress
 from suzent_jupyter.protocol.agents import Turn
 from suzent_jupyter.protocol.function_agent import FunctionAgent
 
@@ -139,40 +138,12 @@ def test_failures(gateway: ThreadedGateway, gw: Gateway, caplog: pytest.LogCaptu
 
 @pytest.mark.parametrize("form", ["async", "generator", "progress"])
 def test_stopping_reaches_the_function(gateway: ThreadedGateway, gw: Gateway, form: str) -> None:
-    ended: list[str] = []
-    begun = threading.Event()
-
-    async def asynchronous() -> AsyncIterator[str]:
-        try:
-            yield "a"
-            begun.set()
-            await asyncio.sleep(30)
-        finally:
-            ended.append("async")
-
-    def generator() -> Iterator[str]:
-        try:
-            while True:
-                yield "a"
-                begun.set()
-                time.sleep(0.01)
-        finally:
-            ended.append("generator")
-
-    def reporting() -> str:
-        try:
-            while True:
-                begun.set()
-                progress(0.5)
-                time.sleep(0.01)
-        finally:
-            ended.append("progress")
-
-    agent({"async": asynchronous, "generator": generator, "progress": reporting}[form], name="it", gateway=gw)
+    lasting = Lasting(form)
+    agent(lasting.function, name="it", gateway=gw)
     answering = Answering(gateway)
-    assert begun.wait(10)
+    assert lasting.begun.wait(10)
     answering.cancel()
-    wait_for(lambda: ended == [form])
+    wait_for(lambda: lasting.ended == [form])
     wait_for(lambda: not gw._agents._turns)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import threading
@@ -13,7 +14,7 @@ from support.played_chats import ROUTING, Node, sent
 from support.played_gateway import ClientSocket, PlayedGateway
 from support.waiting import wait_for
 
-from suzent_jupyter.kernel import Answer, ConnectionLost, Gateway, KernelError, NodeNotFound, TurnFailed
+from suzent_jupyter.kernel import Answer, ConnectionLost, Gateway, KernelError, NodeNotFound, TurnFailed, chats
 from suzent_jupyter.kernel.errors import ContentError, UsageError
 from suzent_jupyter.kernel.turns import chat as turns
 from suzent_jupyter.kernel.verbs.prose import read_prose
@@ -139,6 +140,30 @@ def test_a_refusal_is_one_line(played_shell: Shell, played: PlayedGateway, code:
     assert isinstance(error, NodeNotFound) == (code == "node_not_found")
 
 
+def test_a_failure_in_python_shows_the_line_that_asked_and_little_of_ours(
+    played_shell: Shell, played: PlayedGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(socket: ClientSocket, frame: Record) -> None:
+        body = SuzentError("no_executor", "Nobody can.").as_body()
+        socket.say({"type": "error", "id": frame["id"], "message": body.pop("error"), **body})
+
+    played_shell.run("import suzent_jupyter as sz\ngw = sz.connect()")
+    failing: list[tuple[Any, str]] = [
+        (refuse, "gw.chat('Hi')"),
+        (refuse, "await gw.achat('Hi')"),
+        (refuse, "gw.chat('')"),
+        (refuse, "gw.chat('Hi', conversation='a b')"),
+        (Node(played, "x", end={"type": "RUN_ERROR", "message": "gone", "code": "agent_failed"}).play, "gw.chat('Hi')"),
+        (lambda socket, frame: socket.close(), "gw.chat('Hi')"),
+    ]
+    for play, source in failing:
+        played.chat = play
+        played_shell.fail(source)
+        shown = capsys.readouterr().out
+        # IPython shows the last frame of an error in any case.
+        assert "Traceback" in shown and shown.replace(os.sep, "/").count("suzent_jupyter/") <= 1, shown
+
+
 # -- a socket that is lost --------------------------------------------------------------------------------------
 
 
@@ -183,6 +208,15 @@ def test_a_restarted_gateway_is_said_clearly(played_gw: Gateway, played: PlayedG
     said = "completed while" if outcome == "done" else "was restarted during the answer"
     assert said in lost.value.message and (outcome in lost.value.message or outcome == "done")
     assert "%suzent conversations s-1" in lost.value.hint
+
+
+def test_a_gateway_that_does_not_come_back_is_not_waited_for_without_end(
+    played_gw: Gateway, played: PlayedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chats, "PATIENCE", 0.3)
+    Node(played, "So far", end={})
+    with pytest.raises(ConnectionLost, match=r"did not come back within 0\.3 s\. If it still runs, so does the run"):
+        played_gw.chat("Hi", on_event=lambda event: event["type"] == "TEXT_MESSAGE_CONTENT" and played.stop())
 
 
 def test_a_socket_lost_before_it_was_accepted(played_gw: Gateway, played: PlayedGateway) -> None:
@@ -237,10 +271,13 @@ def test_an_interrupt_before_it_was_accepted_aborts_it_then(
             node.play(socket, frame)
 
     played.chat = slow
-    result = played_shell.ip.run_cell("%suzent chat Hi")
+    result = played_shell.ip.run_cell("%suzent chat Hi --conversation slow")
     assert isinstance(result.error_in_exec, KeyboardInterrupt)
-    assert "is stopped" in capsys.readouterr().out
+    assert "the run on Lab PC is stopped" in capsys.readouterr().out
     wait_for(lambda: sent(played, "chat.abort"))
+    Node(played, "hi")
+    played_shell.run("%suzent chat more --conversation last")
+    assert sent(played, "chat.send")[-1]["session_id"] == "slow"
 
 
 def test_async_and_cancelled(played_gw: Gateway, played: PlayedGateway) -> None:
@@ -262,6 +299,7 @@ def test_async_and_cancelled(played_gw: Gateway, played: PlayedGateway) -> None:
 
     asyncio.run(work())
     assert sent(played, "chat.abort")
+    assert not sent(played, "chat.unwatch"), "the end of the run was heard"
 
 
 # -- routes, scopes, conversations ------------------------------------------------------------------------------
@@ -333,6 +371,68 @@ def test_one_conversation_shows_messages_and_decisions_safely(played_shell: Shel
     assert "ended by gone_bad" in plain and "%suzent chat --conversation s-2 PROMPT" in plain
     messages = played_shell.run("c.messages")
     assert messages["chosen"].tolist() == ["Lab PC", ""] and messages["tier"].tolist()[0] == "bm25"
+
+
+def test_each_answer_is_its_own_nodes(played_gw: Gateway, played: PlayedGateway) -> None:
+    """A conversation goes on wherever the next prompt is routed to; what one node said is not shown as another's."""
+    chosen = [{"node_id": f"n-{n}", "display_name": name, "tier": "bm25"} for n, name in enumerate(("Garden", "Desk"))]
+    messages: list[Record] = []
+    for number, choice in enumerate(chosen):
+        run_id = f"r-{number}"
+        messages.append({"role": "user", "content": "?", "run_id": run_id, "detail": {"routing": {"choice": choice}}})
+        messages.append({"role": "assistant", "content": "!", "run_id": run_id, "outcome": "interrupted"})
+    messages.append({"role": "user", "content": "?", "run_id": "r-2"})
+    messages.append({"role": "assistant", "content": "!", "run_id": "r-2", "detail": {"agent": "the gateway's own"}})
+    messages.append({"role": "assistant", "content": "!", "run_id": "r-3"})
+    played.answers["conversations/s-2"] = {**CONVERSATIONS[1], "messages": messages}
+    played.lists["nodes"] = [{"node_id": "n-1", "display_name": "Desk"}]
+    lines = repr(played_gw.conversation("s-2")).splitlines()
+    assert [line.partition(" (")[0] for line, text in itertools.pairwise(lines) if text == "!"] == [
+        "Garden", "Desk", "the gateway's own", "Desk",
+    ]  # fmt: skip
+
+
+def test_last_is_the_conversation_that_was_begun_last_however_it_ended(
+    played_shell: Shell, played: PlayedGateway, played_gw: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Node(played, "hi")
+    played_shell.run("%suzent chat Hi --conversation first")
+    Node(played, "Thinking", end={})
+
+    def interrupted(frame: Record) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(turns, "show_accepted", interrupted)
+        result = played_shell.ip.run_cell("%suzent chat Hi --conversation interrupted")
+    assert isinstance(result.error_in_exec, KeyboardInterrupt)
+    Node(played, "So far", end={"type": "RUN_ERROR", "message": "gone", "code": "node_disconnected"})
+    assert played_shell.fail("%suzent chat more --conversation last").code == "node_disconnected"
+    assert sent(played, "chat.send")[-1]["session_id"] == "interrupted"
+    assert played_shell.fail("%suzent chat Hi --conversation failed").code == "node_disconnected"
+    Node(played, "hi")
+    played_shell.run("%suzent chat more --conversation last")
+    assert sent(played, "chat.send")[-1]["session_id"] == "failed"
+    # The magics have a connection of their own; the notebook is one.
+    played_gw.chat("Hi", conversation="by-Python")
+    played_shell.run("%suzent chat more --conversation last")
+    assert sent(played, "chat.send")[-1]["session_id"] == "by-Python"
+    with Gateway(played.url, "szt_" + "o" * 43) as other:
+        played.answers["conversations"] = {"conversations": []}
+        with pytest.raises(KernelError):
+            other.chat("more", conversation="last")
+
+
+def test_what_is_no_id_of_a_conversation_is_said_here(played_shell: Shell, played: PlayedGateway) -> None:
+    error = played_shell.fail("%suzent chat Hi --conversation 'a b'")
+    assert (
+        error.code == "usage"
+        and "'a b' is no id of a conversation" in error.line
+        and "%suzent conversations" in error.line
+    )
+    assert played.chat_frames == []
+    played.answers["conversations/s-9"] = SuzentError("conversation_unknown", "There is none.")
+    assert played_shell.fail("%suzent conversations s-9").line == "There is none. `%suzent conversations` lists them."
 
 
 # -- completion -------------------------------------------------------------------------------------------------

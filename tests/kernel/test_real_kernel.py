@@ -129,6 +129,14 @@ many = await asyncio.gather(*(gw.ainvoke("MyPhone", "echo", {"n": n}) for n in r
     kernel.manager.interrupt_kernel()
     assert kernel.finish(request)["ename"] == "KeyboardInterrupt"
     wait_for(lambda: phone.got("cancel"))
+    # Also one that is awaited in the kernel's own loop, which nothing wakes meanwhile.
+    before = len(phone.got("invoke"))
+    awaited = "import suzent_jupyter as sz\nhere = sz.connect()\nawait here.ainvoke('MyPhone', 'silence', timeout=60)"
+    request = kernel.start(awaited)
+    wait_for(lambda: len(phone.got("invoke")) > before)
+    kernel.manager.interrupt_kernel()
+    assert kernel.finish(request)["ename"] == "CancelledError"
+    wait_for(lambda: len(phone.got("cancel")) == 2)
     assert kernel.run("%suzent invoke MyPhone echo still=works")["status"] == "ok"
     # Progress is one display that is written anew.
     kernel.run("%suzent invoke MyPhone slow")
@@ -234,6 +242,13 @@ def test_a_nodes_answer_streams_in_and_is_interrupted(
     error = next(output for output in kernel.outputs if output["type"] == "error")
     assert error["traceback"] == ["Interrupted: the run on Lab PC is stopped."]
     assert sent(played, "chat.abort")[0]["run_id"] == "r-1"
+    # Awaited in the kernel's own loop, which nothing wakes while the agent thinks.
+    played.waiting = False
+    request = kernel.start("import suzent_jupyter as sz\ngw = sz.connect()\nawait gw.achat('Hi')")
+    wait_for(lambda: played.waiting)
+    kernel.manager.interrupt_kernel()
+    assert kernel.finish(request)["ename"] == "CancelledError"
+    assert len(sent(played, "chat.abort")) == 2
     Node(played, "beside the loop")
     code = "import suzent_jupyter as sz\ngw = sz.connect()\n(await gw.achat('Hi')).text"
     assert kernel.run(code)["status"] == "ok" and "beside the loop" in kernel.text  # beside the kernel's own loop

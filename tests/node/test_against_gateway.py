@@ -5,31 +5,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from support.gateways import ThreadedGateway
+from support.hosts import joined
 from support.running import until
 
-from suzent_jupyter.node import Backoff, NodeHost, Progress, TokenVault, capability, progress
-
-
-@asynccontextmanager
-async def joined(gateway: ThreadedGateway, vault: Path, **options: Any) -> AsyncIterator[NodeHost]:
-    options.setdefault("backoff", Backoff(0.05, 0.1, floor=0.02))
-    host = NodeHost(gateway.url, name="Bench", vault=TokenVault(vault, keyring=False), **options)
-    running = asyncio.create_task(host.run())
-    try:
-        await until(lambda: host.status in ("pending", "connected"))
-        if host.pairing_code:
-            await gateway.approve(host.pairing_code)
-        await until(lambda: host.status == "connected")
-        yield host
-    finally:
-        host.stop()
-        await running
+from suzent_jupyter.node import NodeHost, Progress, TokenVault, capability, progress
 
 
 def test_pair_call_and_come_back(gateway: ThreadedGateway, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,14 @@ import pytest
 from support.agent_turns import ADA, TURN, Answering, chosen
 from support.device import BareDevice
 from support.gateways import ThreadedGateway
+from support.hosts import joined
+from support.lasting import Lasting
 from support.running import until
 
 from suzent_jupyter.gateway.principals import Authority, Grant, Principal
-from suzent_jupyter.node import CallCancelled, agent, capability, progress
+from suzent_jupyter.node import agent, capability
 from suzent_jupyter.node.capability import registry
 from suzent_jupyter.protocol.agents import Turn, TurnAttachment, TurnMessage
-
-from .test_against_gateway import joined
 
 
 def test_a_turn_streams_from_the_device(gateway: ThreadedGateway, tmp_path: Path) -> None:
@@ -105,43 +104,16 @@ def test_it_fails_and_goes_on(gateway: ThreadedGateway, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["async", "generator", "progress"])
 def test_cancelling_reaches_the_function(gateway: ThreadedGateway, tmp_path: Path, form: str) -> None:
-    ended, going, begun = [], threading.Event(), threading.Event()
-
-    async def asynchronous() -> AsyncIterator[str]:
-        try:
-            yield "a"
-            await asyncio.sleep(30)
-        finally:
-            ended.append("async")
-
-    def generator() -> Iterator[str]:
-        try:
-            while True:
-                yield "a"
-                going.wait(0.01)
-        finally:
-            ended.append("generator")
-
-    def reporting() -> str:
-        try:
-            while True:
-                begun.set()
-                progress(0.5, "still at it")
-                going.wait(0.01)
-        except CallCancelled:
-            ended.append("progress")
-        return ""
-
-    function: Any = {"async": asynchronous, "generator": generator, "progress": reporting}[form]
+    lasting = Lasting(form)
 
     async def main() -> None:
-        async with joined(gateway, tmp_path, agent=function) as host:
+        async with joined(gateway, tmp_path, agent=lasting.function) as host:
             answering = Answering(gateway)
             session = gateway.service.gateway.registry.by_id(str(host.node_id))
             assert session is not None
-            await until(lambda: session.calls and (begun.is_set() or answering.text))
+            await until(lambda: session.calls and (lasting.begun.is_set() or answering.text))
             answering.cancel()
-            await until(lambda: ended == [form])
+            await until(lambda: lasting.ended == [form])
             await until(lambda: not session.calls)
 
     asyncio.run(main())

@@ -218,6 +218,8 @@ def test_an_agent_that_takes_chats(tmp_path: Path, source: str, place: str) -> N
                 assert "jupyter suzent node approve K7M2QX" in await line(host)
                 await visit.welcome()
                 assert await line(host) == "Connected as node-1\n"
+                await visit.send({"type": "node.update", "node": {"node_id": "node-1", "scope": "enterprise"}})
+                assert await line(host) == "Connected as node-1, shared with its owner's organisation\n"
                 await visit.chat("r", "hello")
                 events = await visit.ended_run("r")
                 assert events[1]["delta"] == "I say hello" and events[-1]["type"] == "RUN_FINISHED"

@@ -5,50 +5,33 @@ from __future__ import annotations
 import asyncio
 import base64
 import stat
-import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import hosts
+from support.lasting import Lasting
 from support.played_multinode import PlayedMultinode, Visit, played_multinode
 from support.running import until
 
-from suzent_jupyter.node import Backoff, NodeHost, TokenVault, progress, this_node
+from suzent_jupyter.node import NodeHost, TokenVault, progress, this_node
 from suzent_jupyter.protocol.agents import Turn
 from suzent_jupyter.protocol.errors import SuzentError
 from suzent_jupyter.protocol.multinode import Challenge
 
-Script = Callable[[PlayedMultinode, NodeHost], Awaitable[None]]
+MULTINODE: dict[str, Any] = {"protocol": "multinode", "capabilities": []}
 
 
 def make_host(url: str, tmp_path: Path, name: str = "Bench 3", **options: Any) -> NodeHost:
-    options.setdefault("vault", TokenVault(tmp_path / "vault", keyring=False))
-    options.setdefault("backoff", Backoff(0.02, 0.05, floor=0.01))
-    options.setdefault("capabilities", [])
-    return NodeHost(url, name=name, protocol="multinode", **options)
+    return hosts.make_host(url, tmp_path / "vault", name, **MULTINODE, **options)
 
 
 @pytest.fixture
 def play_multinode(tmp_path: Path) -> Callable[..., NodeHost]:
     """Run ``script(gateway, host)`` while a host with these options is joined; return the host afterwards."""
-
-    def run(script: Script, **options: Any) -> NodeHost:
-        async def main() -> NodeHost:
-            async with played_multinode() as gateway:
-                host = make_host(gateway.url, tmp_path, **options)
-                running = asyncio.create_task(host.run())
-                try:
-                    await script(gateway, host)
-                finally:
-                    host.stop()
-                    await asyncio.wait_for(running, 10)
-                return host
-
-        return asyncio.run(asyncio.wait_for(main(), 60))
-
-    return run
+    return lambda script, **options: hosts.play(played_multinode, script, tmp_path / "vault", **(MULTINODE | options))
 
 
 async def welcomed(gateway: PlayedMultinode, host: NodeHost, **more: Any) -> Visit:
@@ -87,6 +70,13 @@ def test_it_proves_itself_waits_and_is_let_in(play_multinode: Callable[..., Node
         assert host.gateway_id == gateway.identity and host.approved == ["look"]
         await visit.send({"type": "approved", "approved": ["look"], "pending_approval": ["more"]})
         await until(lambda: host.pending_approval == ["more"])
+        changed = {"node_id": "node-1", "scope": "enterprise"}
+        await visit.send({"type": "node.update", "node": {**changed, "node_id": "another"}})
+        await visit.send({"type": "node.update", "node": 5})
+        assert await visit.alive() and host.scope == "account"
+        await visit.send({"type": "node.update", "node": changed})
+        await until(lambda: host.scope == "enterprise")
+        assert host.status == "connected" and host.pending_approval == ["more"]
         host.update([look, answer])
         update = await visit.next("node.update")
         assert [each["name"] for each in update["node"]["capabilities"]] == ["look", "answer"]
@@ -155,7 +145,9 @@ def test_a_key_in_the_keyring(tmp_path: Path) -> None:
     )
 
 
-def test_a_damaged_key_is_replaced_and_a_vault_that_fails_costs_an_approval_only(tmp_path: Path) -> None:
+def test_a_damaged_key_is_replaced_and_a_vault_that_fails_costs_an_approval_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     vault = TokenVault(tmp_path / "vault", keyring=False)
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -173,6 +165,9 @@ def test_a_damaged_key_is_replaced_and_a_vault_that_fails_costs_an_approval_only
             assert vault.get(place) != "AAAA"
 
     asyncio.run(main())
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "The key of 'Bench 3' is damaged; a new one takes its place, and needs a new approval." in told
+    assert any("needs a new approval at each start" in each and f"{blocked}" in each for each in told)
 
 
 @pytest.mark.parametrize("hours", [-1.0, 1.0, 24 * 400])
@@ -440,22 +435,7 @@ def test_a_thousand_deltas_in_order_beside_another_run(play_multinode: Callable[
 
 @pytest.mark.parametrize("form", ["async", "generator"])
 def test_aborting_ends_the_function(play_multinode: Callable[..., NodeHost], form: str) -> None:
-    ended, going = [], threading.Event()
-
-    async def asynchronous() -> AsyncIterator[str]:
-        try:
-            yield "a"
-            await asyncio.sleep(30)
-        finally:
-            ended.append("async")
-
-    def generator() -> Iterator[str]:
-        try:
-            while True:
-                yield "a"
-                going.wait(0.01)
-        finally:
-            ended.append("generator")
+    lasting = Lasting(form)
 
     async def script(gateway: PlayedMultinode, host: NodeHost) -> None:
         visit = await welcomed(gateway, host)
@@ -463,14 +443,14 @@ def test_aborting_ends_the_function(play_multinode: Callable[..., NodeHost], for
         await visit.wait_for(lambda frame: frame.get("event", {}).get("type") == "TEXT_MESSAGE_CONTENT")
         await visit.send({"type": "chat.abort", "run_id": "other"})
         await visit.send({"type": "node.invoke.cancel", "id": "r"})  # a run is no call
-        assert await visit.alive() and not ended
+        assert await visit.alive() and not lasting.ended
         await visit.send({"type": "chat.abort", "run_id": "r"})
         assert (await visit.ended_run("r"))[-1] == {
             "type": "RUN_ERROR", "message": "The call was cancelled.", "code": "cancelled",
         }  # fmt: skip
-        await until(lambda: ended == [form])
+        await until(lambda: lasting.ended == [form])
 
-    play_multinode(script, agent={"async": asynchronous, "generator": generator}[form])
+    play_multinode(script, agent=lasting.function)
 
 
 def test_an_agent_that_fails_and_a_node_without_one(play_multinode: Callable[..., NodeHost]) -> None:

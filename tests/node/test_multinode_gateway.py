@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support import hosts
 from support.gateways import Addresses, JupyterServer, Process, ThreadedGateway
 from support.running import until
 from websockets.asyncio.client import connect
@@ -19,30 +20,19 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from suzent_jupyter.gateway.multinode import challenge as challenge_module
-from suzent_jupyter.node import Backoff, NodeHost, TokenVault, progress
+from suzent_jupyter.node import NodeHost, progress
 from suzent_jupyter.protocol.agents import Turn
 from suzent_jupyter.protocol.wire import encode
 
-
-def make_host(url: str, vault: Path, name: str = "Bench", **options: Any) -> NodeHost:
-    options.setdefault("backoff", Backoff(0.05, 0.1, floor=0.02))
-    options.setdefault("capabilities", [])
-    return NodeHost(url, name=name, protocol="multinode", vault=TokenVault(vault, keyring=False), **options)
+MULTINODE: dict[str, Any] = {"protocol": "multinode", "capabilities": []}
 
 
-@asynccontextmanager
-async def joined(gateway: Addresses, vault: Path, **options: Any) -> AsyncIterator[NodeHost]:
-    host = make_host(options.pop("url", gateway.url), vault, **options)
-    running = asyncio.create_task(host.run())
-    try:
-        await until(lambda: host.status in ("pending", "connected", "refused"), 20)
-        if host.pairing_code:
-            await gateway.approve(host.pairing_code)
-        await until(lambda: host.status == "connected", 20, str(host.last_error))
-        yield host
-    finally:
-        host.stop()
-        await running
+def make_host(url: str, vault: Path) -> NodeHost:
+    return hosts.make_host(url, vault, **MULTINODE)
+
+
+def joined(gateway: Addresses, vault: Path, **options: Any) -> AbstractAsyncContextManager[NodeHost]:
+    return hosts.joined(gateway, vault, **(MULTINODE | options))
 
 
 def scan(points: int = 3) -> list[int]:

@@ -49,6 +49,20 @@ def test_nobody_else_can_read_it_and_it_is_not_in_clear(vault: TokenVault) -> No
     assert sorted(path.name for path in vault.directory.iterdir()) == ["vault.bin", "vault.key", "vault.lock"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="POSIX modes")
+@pytest.mark.parametrize("name", ["vault.bin", "vault.key"])
+def test_a_file_others_could_read_is_closed(vault: TokenVault, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    vault.set("key", "szt_secret")
+    path = vault.directory / name
+    path.chmod(0o644)
+    assert again(vault).get("key") == "szt_secret"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert again(vault).get("key") == "szt_secret"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{path} could be read by other users; it can't be any more."
+    ]
+
+
 @pytest.mark.parametrize("damage", ["cut", "other key", "no key", "garbage"])
 def test_what_can_not_be_read_is_never_overwritten(
     vault: TokenVault, damage: str, caplog: pytest.LogCaptureFixture

@@ -154,3 +154,36 @@ def test_parameters_nested_to_the_brink_are_refused_not_choked_on() -> None:
     with pytest.raises(SuzentError) as unwritable:
         encode({"data": deep})
     assert unwritable.value.code == "invalid_request"
+
+
+@pytest.mark.parametrize(
+    ("schema", "item"),
+    [
+        ({"uniqueItems": True}, {"a": 1}),
+        ({"items": {"type": "integer", "minimum": 0}}, 1),
+        ({"items": {"enum": list(range(1000))}}, 999),
+        ({"items": {"anyOf": [{"type": "string"}] * 7 + [{"type": "integer"}]}}, 1),
+    ],
+)
+def test_what_would_hold_up_the_event_loop_is_left_to_the_device(
+    monkeypatch: pytest.MonkeyPatch, schema: dict[str, Any], item: Any
+) -> None:
+    """Both the schema and the parameters are chosen by others; how long they take is the product of the two."""
+    capability = read({"properties": {"p": {"type": "array", **schema}}})
+    # A few are looked at, and many are passed on: no item is held against anything.
+    check_params(capability, {"p": [item] if "uniqueItems" in schema else [item] * 3})
+    with pytest.raises(SuzentError):
+        check_params(capability, {"p": [item, item] if "uniqueItems" in schema else ["x", item, None]})
+    looked_at = 0
+
+    def looks(self: Any, instance: Any, *_: Any) -> Any:
+        nonlocal looked_at
+        looked_at += 1
+        return iter(())
+
+    monkeypatch.setattr("jsonschema.Draft202012Validator.iter_errors", looks)
+    many = [item] * 100_000
+    assert check_params(capability, {"p": many}) == {"p": many}
+    assert looked_at == 0
+    with pytest.raises(SuzentError):
+        check_params(capability, {"p": 5})  # the type is cheap to see

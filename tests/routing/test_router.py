@@ -11,6 +11,7 @@ import pytest
 
 from suzent_jupyter.protocol.limits import Limits
 from suzent_jupyter.protocol.routing import Decision
+from suzent_jupyter.routing import steps
 from suzent_jupyter.routing.candidates import Candidates
 from suzent_jupyter.routing.router import Router
 from suzent_jupyter.routing.semantic import AskFailedError, Question
@@ -238,3 +239,50 @@ async def test_callers_who_share_an_index_do_not_see_each_other() -> None:
     decision = await Router(Limits()).route("camera", theirs)
     alone = await Router(Limits()).route("camera", candidates_of(NODES[:2]))
     assert [(row.node_id, row.bm25) for row in decision.candidates] == [(r.node_id, r.bm25) for r in alone.candidates]
+
+
+async def test_more_questions_than_the_model_is_asked_at_once() -> None:
+    asked, release = 0, asyncio.Event()
+
+    async def ask(question: Question) -> str:
+        nonlocal asked
+        asked += 1
+        await release.wait()
+        return json.dumps({"nodeId": label_of(question, "gpu"), "confidence": 0.9, "reason": ""})
+
+    router, candidates = Router(Limits(router_questions=2, router_timeout=60), ask), candidates_of(NODES)
+    first = [asyncio.create_task(router.route("camera", candidates)) for _ in range(2)]
+    async with asyncio.timeout(10):
+        while asked < 2:
+            await asyncio.sleep(0)
+    beyond = await router.route("camera", candidates)
+    assert beyond.choice is not None
+    assert (beyond.choice.node_id, beyond.choice.tier) == ("cam", "bm25")
+    assert (beyond.tiers[0].outcome, beyond.tiers[0].reason) == (
+        "skipped", "the model has 2 questions before it already",
+    )  # fmt: skip
+    first[0].cancel()
+    await asyncio.wait(first[:1])
+    release.set()
+    for decision in (await first[1], await router.route("camera", candidates)):
+        assert decision.choice is not None
+        assert decision.choice.tier == "llm", "who is done makes room, whatever came of it"
+
+
+async def test_a_node_that_leaves_while_a_long_query_is_worked_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "STEP_SECONDS", 0)
+    query = "camera " + "graphics card " * 2_000
+
+    async def decide_while_cam_leaves(node: str | None) -> Decision:
+        candidates = candidates_of(NODES)
+        work = asyncio.create_task(Router(Limits()).route(query, candidates, node=node))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        candidates.remove("cam")
+        return await work
+
+    with pytest.raises(KeyError):
+        await decide_while_cam_leaves("cam")
+    decision = await decide_while_cam_leaves(None)
+    assert decision.choice is not None
+    assert decision.choice.node_id == "gpu"

@@ -20,8 +20,6 @@ from support.running import sync, until
 from suzent_jupyter.gateway.granting.unauthorized import WATCHED
 from suzent_jupyter.gateway.settings import Settings
 
-from ..gateway.test_accounts import host_token
-
 EXTERNAL = external_address()
 MakeGateway = Callable[..., ThreadedGateway]
 
@@ -179,7 +177,7 @@ async def test_refused_attempts_are_listed(make_gateway: MakeGateway) -> None:
 
 @sync
 async def test_refused_attempts_are_the_owners_to_see(gateway: ThreadedGateway) -> None:
-    bob_token = await host_token(gateway, "bob")
+    bob_token = gateway.token_of("bob")
     _, token = await granted(gateway, {"covers": "devices"})
     async with stranger(gateway) as http, holder(gateway, bob_token) as bob, holder(gateway, token) as peer:
         await http.post("/channels/suzent/inbox", content=b"no JSON")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from support.gateways import JupyterServer
 
 from suzent_jupyter.protocol.errors import SuzentError
 from suzent_jupyter.server.accounts import Accounts
+from suzent_jupyter.server.app import SuzentApp
 
 StartJupyter = Callable[..., JupyterServer]
 
@@ -113,6 +115,14 @@ def test_a_login_handler_of_old_that_knows_users_is_believed() -> None:
     provider = LegacyIdentityProvider()
     provider.login_handler_class = type("Handler", (provider.login_handler_class,), {"__module__": "theirs"})
     assert of(user("bob"), provider) == ("bob", "")
+
+
+def test_the_owner_is_the_hubs_user_then_the_operating_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTERHUB_USER", "zoe@example.org")
+    assert SuzentApp().service_config().account == "zoe@example.org"
+    assert SuzentApp(account="ada").service_config().account == "ada"
+    monkeypatch.delenv("JUPYTERHUB_USER")
+    assert SuzentApp().service_config().account == getpass.getuser()
 
 
 _PROVIDERS = '''

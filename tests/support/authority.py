@@ -118,15 +118,15 @@ async def make_tokens(gateway: ThreadedGateway) -> Tokens:
     hub = gateway.service.gateway
 
     async def make(scope: str) -> tuple[Device, str]:
-        return await hub.adopt(Device("", b"", scope, scope=scope, account=gateway.config.account))
+        return await hub.credentials.adopt(Device("", b"", scope, scope=scope, account=gateway.config.account))
 
     async def work() -> Tokens:
         principal = gateway.service.kernel_token._principal
         (paused, paused_token), (revoked, revoked_token) = await make("full"), await make("full")
         agent, agent_token = await make("agent")
         for device in (paused, agent):
-            await hub.set_status(principal, device.device_id, "paused")
-        await hub.revoke(principal, revoked.device_id)
+            await hub.credentials.set_status(principal, device.device_id, "paused")
+        await hub.credentials.revoke(principal, revoked.device_id)
         scopes = [(await make(scope))[1] for scope in ("node", "agent", "full")]
         return Tokens(*scopes, paused_token, agent_token, revoked_token)
 

@@ -96,3 +96,14 @@ class Worker(KeyedNode):
         )
         for seq, event in enumerate(events):
             await self.send({"type": "chat.event", "run_id": frame["run_id"], "seq": seq, "event": event})
+
+
+async def hello(node: Worker, run: dict[str, Any]) -> str:
+    """Answer at once."""
+    return f"{node.node['name']} answers {run['message']}"
+
+
+async def hang(node: Worker, run: dict[str, Any]) -> str:
+    """Never answer."""
+    await asyncio.Event().wait()
+    return ""

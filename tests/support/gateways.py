@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import httpx
 
+from suzent_jupyter.gateway.devices import Device
 from suzent_jupyter.gateway.settings import Settings
 from suzent_jupyter.protocol.limits import Limits
 from suzent_jupyter.server.service import GatewayService, ServiceConfig
@@ -97,6 +98,11 @@ class ThreadedGateway(Addresses):
             return function(*arguments)
 
         return self.run(work())
+
+    def token_of(self, account: str, org: str = "") -> str:
+        """Give an account a token of full authority, and return it."""
+        device = Device("", b"", f"{account}'s token", scope="full", account=account, org=org)
+        return self.run(self.service.gateway.credentials.adopt(device))[1]
 
     def stop(self) -> None:
         if self.loop.is_running():

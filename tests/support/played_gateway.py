@@ -113,6 +113,9 @@ class PlayedGateway(Addresses):
         return [body for _method, path, body, _headers in list(self.requests) if path.endswith(ending)]
 
     def stop(self) -> None:
+        if self.loop.is_closed():
+            return
+
         async def end() -> None:
             self._server.stop()
             await self._server.close_all_connections()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ..gateway import Gateway
 
+_OTHERS_SHARE = 0.75  # of the prompts a node works on; the rest is for its owner's account
 _IN_THE_FRAME = frozenset(["run_id", "conversation_id", "message", "attachments", "caller", "is_remote_session"])
 
 
@@ -60,6 +61,10 @@ class AppAgent:
             raise SuzentError("node_disconnected", f"{self.name} disconnected.")
         if len(session.executing) >= limits.calls_in_flight:
             raise SuzentError("node_busy", f"{self.name} works on {len(session.executing)} prompts already.")
+        if turn.is_remote_session:
+            others = sum(run.prompt.remote for run in self._gateway.runs.executed_by(session.node_id)) - 1
+            if others >= limits.calls_in_flight * _OTHERS_SHARE:
+                raise SuzentError("node_busy", f"{self.name} works on {others} prompts of other accounts already.")
         execution = _Execution(AgentEvents(limits), self.name)
         session.executing[turn.run_id] = execution.take
         session.at_end.add(execution.lost)

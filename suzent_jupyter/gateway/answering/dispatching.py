@@ -55,38 +55,45 @@ class Asker:
         return cls(run.principal, run.prompt.chain, run, run.prompt.remote)
 
 
-def asker_of_node(gateway: Gateway, principal: Principal, session: NodeSession, run_id: Any, *, agent: bool) -> Asker:
-    """Return on whose behalf a node asks.
+def under_way(gateway: Gateway, principal: Principal) -> list[Run]:
+    """Return the turns that the device answers whose key or token a caller came with, on whichever of its sockets."""
+    return gateway.runs.executed_by(principal.credential_id) if principal.credential_id else []
+
+
+def asker_of_node(gateway: Gateway, principal: Principal, run_id: Any, *, agent: bool, is_node: bool) -> Asker:
+    """Return on whose behalf a node asks, or somebody who is none.
 
     Parameters
     ----------
     principal : Principal
-        Whom the node's own socket acts as.
+        Whom the socket acts as.
     run_id : str, optional
         The turn it names; it must be one that this node answers now.
     agent : bool
         Whether it asks an agent. Then what names no turn is part of the deepest one that the node answers: leaving
-        the name out is no way round depth and cycles.
+        the name out is no way round depth and cycles, and a second socket with the node's key is none either.
+    is_node : bool
+        Whether it is the node's own socket.
 
     Raises
     ------
     SuzentError
         ``run_unknown``, in the same words for the turns of others and for none.
     """
-    under_way = gateway.runs.executed_by(session.node_id)
+    answers = under_way(gateway, principal)
     if run_id is not None:
-        for run in under_way:
+        for run in answers:
             if run.run_id == run_id:
                 return Asker.of_run(run)
         raise SuzentError("run_unknown", _NO_RUN)
-    if agent and under_way:
-        return Asker.of_run(deepest(under_way))
-    return Asker(principal, (session.node_id,))
+    if agent and answers:
+        return Asker.of_run(deepest(answers))
+    return Asker(principal, (principal.credential_id,) if is_node else ())
 
 
-def deepest(under_way: list[Run]) -> Run:
+def deepest(runs: list[Run]) -> Run:
     """Return the one of some runs that has the longest chain; of equal ones, one of another account."""
-    return max(under_way, key=lambda run: (len(run.prompt.chain), run.prompt.remote))
+    return max(runs, key=lambda run: (len(run.prompt.chain), run.prompt.remote))
 
 
 def asker_of_own(gateway: Gateway, principal: Principal, run_id: str) -> Asker:

@@ -10,7 +10,7 @@ from ...protocol.errors import SuzentError
 from ...protocol.routing import Decision
 from ..principals import Principal
 from . import inline_files
-from .dispatching import Asker, deepest, prompt_on
+from .dispatching import Asker, deepest, prompt_on, under_way
 from .run import Prompt, Run
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ def _lost(gateway: Gateway, principal: Principal, prompt: Prompt) -> SuzentError
 
 def _asker(gateway: Gateway, principal: Principal) -> Asker:
     """Return in which chain this prompt stands: a node that answers a turn asks as part of the deepest one."""
-    under_way = gateway.runs.executed_by(principal.credential_id) if principal.credential_id else []
-    if not under_way:
+    answers = under_way(gateway, principal)
+    if not answers:
         return Asker(principal)
-    return Asker(principal, deepest(under_way).prompt.chain, None, any(run.prompt.remote for run in under_way))
+    return Asker(principal, deepest(answers).prompt.chain, None, any(run.prompt.remote for run in answers))
 
 
 async def _choose(gateway: Gateway, principal: Principal, asker: Asker, chat: Chat) -> Prompt:

@@ -1,7 +1,7 @@
 """Turns: a prompt goes to an agent, what it says goes into one list that any number of readers follow.
 
-A turn ends by itself, by its limits,
-by an explicit stop, or with the grant that asked for it; that a reader hung up ends nothing.
+A turn ends by itself, by its limits, by an explicit stop, or with the grant that asked for it; that a reader hung up
+ends nothing.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ _KEEP_SECONDS = 2.0  # for an answer to be on disk before its reader is told tha
 _STOP_SECONDS = 2.5
 _TURNS_TO_TELL = 8  # of the loop, before sockets close
 _PEERS_SHARE = 0.75  # of the turns at once; the rest is for users
+_ACCOUNTS_SHARE = 0.75  # of one account, where there are several
 _RUNNING_TURNS_BYTES = 16  # times `run_bytes`: what those under way may take in all, beside small ones
 _SMALL_SHARE = 0.25  # of `run_bytes`: a turn below it is not ended for the others' sake
 _KEPT_TURNS_BYTES = 4  # times `run_bytes`: what finished turns may take in all
@@ -88,6 +89,10 @@ class Runs:
             raise SuzentError("too_many_turns", f"{len(self._running)} turns run at once already.")
         if principal.authority < Authority.FULL:
             self._check_share(principal)
+        if self._gateway.waiting_account is None:
+            own = sum(run.account == principal.account for run in self._running.values())
+            if own >= self._limits.runs_in_flight * _ACCOUNTS_SHARE:
+                raise SuzentError("too_many_turns", f"{own} turns of this account run at once already.")
 
     def _check_share(self, principal: Principal) -> None:
         """Refuse a peer more than its share: others must get their turns, and users before all."""

@@ -1,1 +1,1 @@
-"""What each kind of caller may choose among, and the model that is asked."""
+"""Which node a prompt goes to: what each kind of caller may choose among, and the model that is asked."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from ...agent.choosing import AskFailed, choose
+from ...agent.choosing import choose
+from ...protocol.errors import SuzentError
 from ...protocol.limits import Limits
+from ...protocol.text import clean_text
 from ...routing.semantic import Ask, AskFailedError, Question
 
 
@@ -13,7 +15,8 @@ def ask_of(model_name: str, limits: Limits) -> Ask:
     async def ask(question: Question) -> str:
         try:
             return await choose(model_name, limits, question.system, question.user, question.schema)
-        except AskFailed as failed:
-            raise AskFailedError(str(failed)) from None
+        except SuzentError as error:
+            text = clean_text(error.message, 300)
+            raise AskFailedError(text[:1].lower() + text[1:].rstrip(".")) from None
 
     return ask

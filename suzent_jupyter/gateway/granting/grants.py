@@ -125,7 +125,7 @@ class Grants:
             )
             row = Row(principal.account, principal.actor, "grant.approve", node=device.display_name)
             row.detail = {"remote": entry.host, "address": entry.addr, **terms.model_dump()}
-            device, token = await self._gateway.issue_grant(device, row)
+            device, token = await self._gateway.credentials.issue_grant(device, row)
             self._requests.approve(entry, device.device_id, token, principal.account)
         message = f"Approved {device.display_name}."
         return PairingActionResponse(success=True, message=message, device_id=device.device_id)

@@ -11,7 +11,7 @@ from ...protocol.device import AGENT_COMMAND
 from ...protocol.errors import SuzentError
 from ...protocol.params import read_timeout
 from ...protocol.wire import Raw, encode, encode_ascii, is_frame_id
-from ..answering.dispatching import Asker, ask_agent, asker_of_node
+from ..answering.dispatching import Asker, ask_agent, asker_of_node, under_way
 from ..calls import Outcome
 from ..failures import internal
 from ..permissions.asked_call import start_call
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..session import NodeSession
 
 _ORIGIN = {"dispatch": True}
+_FAR_MS = 1e15  # beyond any timeout
 
 
 class Invocations:
@@ -116,17 +117,14 @@ class Invocations:
             raise SuzentError("node_busy", f"{most} {what} of this connection are under way already.")
 
     def _asker(self, run_id: Any, *, agent: bool) -> Asker:
-        if self._session is not None:
-            return asker_of_node(self._gateway, self._principal, self._session, run_id, agent=agent)
-        if run_id is not None:
-            raise SuzentError("run_unknown", "There is no such turn, or not any more.")
-        return Asker(self._principal)
+        is_node = self._session is not None
+        return asker_of_node(self._gateway, self._principal, run_id, agent=agent, is_node=is_node)
 
     def _call(
         self, asker: Asker, node: str, command: str, params: Any, timeout: Any, request_id: str | int
     ) -> asyncio.Future[Outcome]:
         session = self._session
-        if session is not None and command == AGENT_COMMAND:
+        if command == AGENT_COMMAND and (session is not None or under_way(self._gateway, self._principal)):
             # As a command it would leave no trace in the chain.
             raise SuzentError("invalid_request", "Ask a node's agent with `agent`, not with its command.")
         origin: dict[str, Any] = dict(_ORIGIN)
@@ -223,4 +221,5 @@ def _seconds(milliseconds: Any) -> Any:
         return None
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         raise SuzentError("invalid_timeout", "`timeout_ms` must be milliseconds as a number greater than 0.")
-    return milliseconds / 1000
+    # A whole number may be one that no float can hold.
+    return min(max(milliseconds, 0), _FAR_MS) / 1000

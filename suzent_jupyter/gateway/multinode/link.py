@@ -17,7 +17,6 @@ from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
 from ...protocol.wire import decode, decode_node_result, encode_ascii, is_frame_id
 from ..devices import Device
-from ..dialect import MultinodeDialect
 from ..failures import internal
 from ..node_link import NodeLink, read_platform
 from ..outbox import Outbox
@@ -28,7 +27,8 @@ from ..tokens import key_digest
 from ..transport import Transport
 from . import proof
 from .challenge import Challenge, new_challenge
-from .news import NodeNews
+from .dialect import MultinodeDialect
+from .news import NodeNews, node_list
 from .ticks import Ticks
 
 if TYPE_CHECKING:
@@ -39,11 +39,20 @@ if TYPE_CHECKING:
     from .invocations import Invocations
 
 _ROLES = ("app", "web")
+_CHALLENGES = 16  # of one socket: whoever does not read them would have them pile up here
 _AGENT = "Answer a prompt."
 _CONNECT = "Send `connect.challenge`, then `connect` with `role` and, of an app, `node`."
 #: What a node that is paused may not do.
 _ACTS = frozenset(
-    ["chat.send", "chat.watch", "node.invoke.request", "node.list", "permission.request", "permission.response"]
+    [
+        "chat.send",
+        "chat.watch",
+        "chat.abort",
+        "node.invoke.request",
+        "node.list",
+        "permission.request",
+        "permission.response",
+    ]
 )
 
 
@@ -65,7 +74,7 @@ class MultinodeLink(NodeLink):
         self._principal = principal
         self._outbox = Outbox(transport)
         self._challenge: Challenge | None = None
-        self._was_challenged = False
+        self._challenges = 0
         self._role = "app"
         self._features: frozenset[str] = frozenset()
         self._proof: proof.Proof | None = None
@@ -127,29 +136,18 @@ class MultinodeLink(NodeLink):
             case _:
                 raise SuzentError("bad_handshake", "The first frame must be `connect.challenge`.", hint=_CONNECT)
 
-    def _when_ready(self, step: Any, *arguments: Any) -> None:
-        """Take a step of the handshake once the store is loaded: until then the gateway does not know its own id."""
-        if self._gateway.ready.is_set():
-            step(*arguments)
-            return
-
-        async def wait() -> None:
-            await self._gateway.ready.wait()
-            if not self._closed:
-                step(*arguments)
-
-        self._go_on(wait())
-
     def _give_challenge(self) -> None:
         self._check_open()
         if self._gateway.store.problem:
             # It would go by a passing id, for which no device that pinned the real one may sign.
             raise SuzentError("store_failed", "The gateway can't read its database and knows no device.")
         challenge = self._challenge = new_challenge()
-        if not self._was_challenged and self._late is None:
+        if not self._challenges and self._late is None:
             self._silence.cancel()
             self._silence = self._after(self._limits.nonce_ttl + self._limits.handshake_timeout)
-        self._was_challenged = True
+        self._challenges += 1
+        if self._challenges > _CHALLENGES:
+            raise SuzentError("bad_handshake", f"{_CHALLENGES} challenges were given already; sign one.", hint=_CONNECT)
         self._send(multinode.Challenge(nonce=challenge.nonce, ts=challenge.ts, aud=self._gateway.identity))
 
     def _connect(self, frame: dict[str, Any]) -> None:
@@ -213,12 +211,8 @@ class MultinodeLink(NodeLink):
         return device
 
     def _complete(self, entry: Pending) -> None:
-        entry.agent = self._role == "app" and entry.frame.get("agent") is True
         if entry.frame.get("scope") == "enterprise":
             entry.wanted_scope = "enterprise"
-
-    def _tell_pending(self, entry: Pending) -> None:
-        self._send(self._pending_frame(entry))
 
     # -- let in --
 
@@ -369,8 +363,7 @@ class MultinodeLink(NodeLink):
 
     def _list(self, frame: dict[str, Any]) -> None:
         assert self._acts_as is not None
-        nodes = [node.model_dump() for node in self._gateway.list_nodes(self._acts_as)]
-        answer: dict[str, Any] = {"type": "node.list", "nodes": nodes}
+        answer = node_list(self._gateway, self._acts_as)
         if is_frame_id(frame.get("id")):
             answer["id"] = frame["id"]
         self._tell(answer)
@@ -393,10 +386,10 @@ class MultinodeLink(NodeLink):
         if "tags" in node:
             session.tags = read_tags(node["tags"], self._limits)
         self._tell_approved(session)
-        self._gateway.session_changed(session)
+        self._gateway.sessions.changed(session)
 
     def _tell_approved(self, session: NodeSession) -> None:
-        self._send(self._approved_frame(session))
+        self._write(self._approved_frame(session))
 
     def _speaks(self) -> bool:
         """Tell whether it may act: a device that is paused stays connected and only listens."""

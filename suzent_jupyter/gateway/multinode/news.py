@@ -50,10 +50,14 @@ class NodeNews:
             self._missed = True
         elif self._missed:
             self._missed = False
-            nodes = [node.model_dump() for node in self._gateway.list_nodes(self._principal)]
-            self._write(encode_ascii({"type": "node.list", "nodes": nodes}))
+            self._write(encode_ascii(node_list(self._gateway, self._principal)))
         else:
             self._write(_encoded(kind, item))
+
+
+def node_list(gateway: Gateway, principal: Principal) -> dict[str, Any]:
+    """Return ``node.list``: every node that somebody may see."""
+    return {"type": "node.list", "nodes": [node.model_dump() for node in gateway.list_nodes(principal)]}
 
 
 class _Encoder:

@@ -22,6 +22,7 @@ from .challenge import Challenge
 
 ALGORITHM = "EdDSA"
 _NEEDED = ("cryptography.hazmat.primitives.asymmetric.ed25519", "jwt")
+_FAR = 1e15  # seconds since 1970: no time that comes
 _NO_EXTENSIONS = "The JWT's header must not have `crit`: no extensions are taken."
 #: Header members that would have keys, or rules, come from elsewhere.
 _REFUSED = ("jku", "x5u", "x5c", "x5t", "x5t#S256", "b64", "zip", "enc")
@@ -130,9 +131,10 @@ def _claims(text: str, public: bytes) -> Mapping[str, Any]:
 
 
 def _check_expiry(exp: object, challenge: Challenge, limits: Limits) -> None:
-    if isinstance(exp, bool) or not isinstance(exp, int | float) or not math.isfinite(exp):
+    if isinstance(exp, bool) or not isinstance(exp, int | float) or not -math.inf < exp < math.inf:
         raise SuzentError("jwt_malformed", "The JWT's `exp` is no number of seconds.")
-    ends_in = exp - challenge.ts / 1000
+    # A whole number may be one that no float can hold.
+    ends_in = min(max(exp, -1), _FAR) - challenge.ts / 1000
     if ends_in > limits.jwt_lifetime:
         raise SuzentError(
             "jwt_expired", f"The JWT's `exp` is more than {limits.jwt_lifetime:g} s after the challenge's `ts`."

@@ -1,1 +1,1 @@
-"""A peer's answer in a notebook: read as it comes, drawn, kept."""
+"""What a peer's or a node's agent answers, in a notebook: read as it comes, drawn, kept."""

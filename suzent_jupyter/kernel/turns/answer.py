@@ -213,6 +213,7 @@ class Answer:
 
     def check(self) -> Answer:
         """Return this answer, or raise :class:`~.errors.TurnFailed` if the turn ended in an error."""
+        __tracebackhide__ = True
         if self.error is not None:
             raise self.error
         return self

@@ -33,11 +33,19 @@ class ChatTurn(Running):
         The fields of ``chat.send``.
     on_accepted : callable, optional
         Called with ``chat.accepted`` before the first event.
+    on_begun : callable, optional
+        Called with the conversation's id, also where that becomes known only after an interrupt.
     """
 
     def __init__(
-        self, chats: Chats, rest: Rest, body: Record, on_accepted: Callable[[Record], None] | None = None
+        self,
+        chats: Chats,
+        rest: Rest,
+        body: Record,
+        on_accepted: Callable[[Record], None] | None = None,
+        on_begun: Callable[[str], None] | None = None,
     ) -> None:
+        __tracebackhide__ = True
         if not str(body.get("message", "")).strip():
             raise UsageError("There is nothing to ask: the prompt is empty.", hint="Such as `%suzent chat Hello`.")
         super().__init__(Answer(_NAMELESS))
@@ -45,10 +53,12 @@ class ChatTurn(Running):
         self._rest = rest
         self._body = body
         self._on_accepted = on_accepted
+        self._on_begun = on_begun
         self._chat: Chat | None = None
 
     def open(self) -> Stream:
         """Send the prompt and wait until the gateway says who answers."""
+        __tracebackhide__ = True
         self._chat = chat = self._chats.begin(self._body)
         try:
             while (accepted := chat.wait_for_acceptance(_SLICE)) is None:
@@ -57,15 +67,21 @@ class ChatTurn(Running):
         except KernelError:
             chat.leave()
             raise
+        self._told(accepted)
+        if self._on_accepted is not None:
+            self._on_accepted(accepted)
+        return _Followed(chat, self._explained)
+
+    def _told(self, accepted: Record) -> None:
+        """Take note of who answers, and in which conversation."""
         answer = self.answer
         answer.peer = one_line(accepted.get("node_name"), 64) or one_line(accepted.get("node_id"), 64) or _NAMELESS
         answer.node_id = one_line(accepted.get("node_id"), 256)
         routing = accepted.get("routing")
         answer.routing = routing if isinstance(routing, dict) and routing else {"choice": choice_of(accepted)}
         self.took({})
-        if self._on_accepted is not None:
-            self._on_accepted(accepted)
-        return _Followed(chat, self._explained)
+        if self._on_begun is not None:
+            self._on_begun(answer.conversation)
 
     def took(self, event: Record) -> None:
         """Keep the gateway's own ids: those in an event are the node's word."""
@@ -89,6 +105,8 @@ class ChatTurn(Running):
             pass
         stopped = chat.over.is_set()
         chat.leave()
+        if chat.accepted is not None:
+            self._told(chat.accepted)  # it may have come after whoever waited for it was interrupted
         if stopped:
             return f"Interrupted: the run on {self.answer.peer} is stopped."
         return f"Interrupted; whether the run on {self.answer.peer} stopped is unknown."
@@ -124,6 +142,7 @@ class _Followed:
 
     def take(self, timeout: float | None = None) -> Any:
         """Return the next event."""
+        __tracebackhide__ = True
         try:
             return self._chat.take(timeout)
         except KernelError as error:

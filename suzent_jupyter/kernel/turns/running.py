@@ -6,8 +6,10 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from ..awake import awake
 from ..errors import KernelError
 from .answer import Answer
 
@@ -62,6 +64,7 @@ class Running:
         KeyboardInterrupt
             After the other side was told to stop.
         """
+        __tracebackhide__ = True
         answer, began = self.answer, time.perf_counter()
         stream: Stream | None = None
         note = ""
@@ -100,22 +103,29 @@ class Running:
 
     async def arun(self, on_event: Callable[[Record], None] | None = None) -> Answer:
         """Ask without blocking the event loop; cancelling the task stops the turn over there."""
+        __tracebackhide__ = True
         loop = asyncio.get_running_loop()
+        stopping = False
 
         def report(event: Record) -> None:
-            if on_event is not None:
+            if on_event is not None and not stopping:
                 loop.call_soon_threadsafe(on_event, event)
 
         try:
-            return await on_thread(lambda: self.run(report))
+            return await on_thread(partial(self.run, report))
         except asyncio.CancelledError:
-            self._left.set()
-            await asyncio.shield(on_thread(self.stop))
+            stopping = True
+            try:
+                # It is listened to until it has said that it ended; only then does nobody listen any more.
+                await asyncio.shield(on_thread(self.stop))
+            finally:
+                self._left.set()
             raise
 
 
 async def on_thread(function: Callable[[], T]) -> T:
     """Run ``function`` on a thread of its own: turns take minutes, and asyncio's own threads are few."""
+    __tracebackhide__ = True
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -128,6 +138,7 @@ async def on_thread(function: Callable[[], T]) -> T:
             future.set_result(result)  # type: ignore[arg-type]
 
     def work() -> None:
+        __tracebackhide__ = True
         result, problem = None, None
         try:
             result = function()
@@ -139,4 +150,5 @@ async def on_thread(function: Callable[[], T]) -> T:
             pass  # that loop has ended, and with it whoever waited
 
     threading.Thread(target=work, name="suzent-work", daemon=True).start()
-    return await future
+    with awake():
+        return await future

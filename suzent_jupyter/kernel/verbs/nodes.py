@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..display import Bundle, Status
 from ..errors import KernelError, UsageError
-from ..gateway import Progress, find_node
+from ..finding import find_node
+from ..gateway import Progress
 from ..node import Node, describe
 from ..values import pair, read_body, read_json, typed
 from . import Context, Verb, read_arguments

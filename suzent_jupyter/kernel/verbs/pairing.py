@@ -8,8 +8,8 @@ from ...protocol.text import split_list
 from ..display import Note
 from ..durations import read_duration
 from ..errors import UsageError
-from ..gateway import HostToken
 from ..granting import COVERS
+from ..pairing import HostToken
 from . import Context, Verb, read_arguments
 
 if TYPE_CHECKING:

@@ -33,6 +33,7 @@ _LIMITS = Limits()
 _SHORTEST_TICK, _LONGEST_TICK = 0.02, 600.0  # seconds
 _FINAL_CODES = (CLOSE_PROTOCOL, CLOSE_REFUSED, CLOSE_REPLACED, CLOSE_REVOKED)
 _ANSWERS = frozenset(["node.invoke.result", "node.invoke.progress", "node.list"])
+_FAR_MS = 1e15  # a whole number may be one that no float can hold
 _GRACE = 10.0  # seconds: the gateway is the one that keeps deadlines
 
 
@@ -51,6 +52,9 @@ class MultinodeDevice(Device, Protocol):
 
     def work(self, run_id: str = "") -> Work:
         """Return what a call or a run works for."""
+
+    def on_changed(self, node: dict[str, Any]) -> None:
+        """Note what the gateway says of a node that changed."""
 
 
 class MultinodeConnection(Connection):
@@ -142,6 +146,8 @@ class MultinodeConnection(Connection):
                 case "permission.resolved":
                     if not self._requests.take(frame):
                         self._prompted(frame)
+                case "node.update" if isinstance(frame.get("node"), dict):
+                    self._device.on_changed(frame["node"])
                 case "error":
                     self._requests.take(frame)
                 case _ if kind in _ANSWERS:
@@ -154,7 +160,7 @@ class MultinodeConnection(Connection):
             "request_id": str(call_id),
             "command": AGENT_COMMAND if asks else frame.get("command"),
             "params": question(frame) if asks else frame.get("params"),
-            "timeout": milliseconds / 1000 if isinstance(milliseconds, int | float) else None,
+            "timeout": min(milliseconds, _FAR_MS) / 1000 if isinstance(milliseconds, int | float) else None,
         }
         if isinstance(call_id, str | int):
             await self._start(calls, call, InvokeDialect(call_id), frame.get("run_id"))

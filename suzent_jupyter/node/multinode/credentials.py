@@ -112,7 +112,11 @@ class Credentials:
             try:
                 self._key = self._kept()
             except VaultError as error:  # costs a new approval, not the device
-                log.warning("Node '%s' can't keep its key: %s", self._name, error)
+                log.warning(
+                    "Node '%s' can't keep its key; the one it joins with needs a new approval at each start: %s",
+                    self._name,
+                    error,
+                )
                 self._key, self._is_kept = _read(_new_key()), False
         return self._key
 

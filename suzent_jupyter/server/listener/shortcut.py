@@ -21,8 +21,8 @@ from tornado.httputil import (
 )
 
 from ...gateway import Authority
+from ...gateway.call_requests import submit_call
 from ...gateway.calls import Outcome
-from ...gateway.clients import submit_call
 from ...gateway.failures import internal
 from ...gateway.turns import LARGE_BYTES
 from ...protocol.errors import SuzentError

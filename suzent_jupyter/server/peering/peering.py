@@ -299,7 +299,7 @@ class Peering:
             name, theirs = peer.name, [each for each in grants if is_near(each, peer)]
         for each in theirs:
             if self._gateway.devices.by_id(each.device_id) is not None:
-                await self._gateway.revoke(principal, each.device_id)
+                await self._gateway.credentials.revoke(principal, each.device_id)
         if peer is not None:
             self._requests.drop(account, peer.base_url)  # or its approval would bring the peer back
             async with self._book.changing:

@@ -49,7 +49,7 @@ class Reverse:
                 await self._give(principal, peer)
             elif not enabled and given is not None:
                 await self._book.alter(peer, principal.actor, "peer.reverse", {"enabled": False}, reverse_device_id="")
-                await self._gateway.revoke(principal, given.device_id)
+                await self._gateway.credentials.revoke(principal, given.device_id)
 
     async def _give(self, principal: Principal, peer: KeptPeer) -> None:
         here = await self._book.own_url_of(peer.base_url)
@@ -66,7 +66,7 @@ class Reverse:
         )  # fmt: skip
         row = Row(principal.account, principal.actor, "grant.give", node=peer.name, detail={"base_url": peer.base_url})
         # What the peer holds already ends only when it has taken the new one.
-        device, token = await self._gateway.issue_grant(device, row, replaces=False)
+        device, token = await self._gateway.credentials.issue_grant(device, row, replaces=False)
         try:
             with self._book.noticing(peer):
                 taken = await remote.offer(self._gateway.settings.display_name, here.url, token, here.pin)
@@ -76,11 +76,11 @@ class Reverse:
             )
         except BaseException:
             with contextlib.suppress(SuzentError):
-                await self._gateway.revoke(principal, device.device_id)
+                await self._gateway.credentials.revoke(principal, device.device_id)
             raise
         for other in self._of_same_holder(device):
             if other is not held:
-                await self._gateway.revoke(principal, other.device_id)
+                await self._gateway.credentials.revoke(principal, other.device_id)
 
     def _of_same_holder(self, device: Device) -> list[Device]:
         return [

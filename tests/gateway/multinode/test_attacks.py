@@ -133,6 +133,8 @@ ATTACKS: dict[str, tuple[str, Callable[[Key, Challenge], Any]]] = {
     ),
     "good for 61 s": ("jwt_expired", lambda key, challenge: key.sign(challenge, exp=challenge["ts"] / 1000 + 61)),
     "good for a year": ("jwt_expired", lambda key, challenge: key.sign(challenge, exp=challenge["ts"] / 1000 + 3e7)),
+    "good for longer than a float can say": ("jwt_expired", claims(exp=10**400)),
+    "ended longer ago than a float can say": ("jwt_expired", claims(exp=-(10**400))),
     "milliseconds": ("jwt_expired", lambda key, challenge: key.sign(challenge, exp=challenge["ts"] + 60)),
     "no end": ("jwt_malformed", claims(exp=None)),
     "an end that is text": ("jwt_malformed", claims(exp="tomorrow")),
@@ -162,7 +164,7 @@ RETRYABLE = ("jwt_nonce", "jwt_expired")
 
 def kept(gateway: ThreadedGateway) -> tuple[int, ...]:
     hub = gateway.service.gateway
-    return (len(hub.pairing), len(hub.registry), len(hub._links), len(hub._clients), len(list(hub.devices)))
+    return (len(hub.pairing), len(hub.registry), len(hub.sessions), len(hub._clients), len(list(hub.devices)))
 
 
 @sync
@@ -247,6 +249,19 @@ async def test_a_challenge_that_is_too_old_is_refused(make_gateway: Any) -> None
     asked = loop.time()
     await until(lambda: loop.time() > asked + 0.06)
     await node.send({**node.connect, "jwt": node.key.sign(challenge)})
+    assert await node.refusal() == ("jwt_expired", 1013)
+
+
+@sync
+async def test_a_proof_that_expired_on_its_way_is_refused(gateway: ThreadedGateway) -> None:
+    """Its ``exp`` lay ahead when the challenge was given, and does no more when the proof comes."""
+    node = await KeyedNode(multinode_url(gateway)).open()
+    challenge = await node.ask()
+    proof = node.key.sign(challenge, exp=challenge["ts"] / 1000 + 0.05)
+    loop = asyncio.get_running_loop()
+    asked = loop.time()
+    await until(lambda: loop.time() > asked + 0.06)
+    await node.send({**node.connect, "jwt": proof})
     assert await node.refusal() == ("jwt_expired", 1013)
 
 

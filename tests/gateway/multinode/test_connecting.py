@@ -15,7 +15,7 @@ from support.running import sync, until
 
 def traces(gateway: ThreadedGateway) -> tuple[int, ...]:
     hub = gateway.service.gateway
-    return (len(hub.sockets), len(hub.pairing), len(hub.registry), len(hub._links), len(hub._clients))
+    return (len(hub.sockets), len(hub.pairing), len(hub.registry), len(hub.sessions), len(hub._clients))
 
 
 @sync
@@ -60,7 +60,8 @@ async def test_what_a_node_would_be_is_shown_and_its_wish_gives_it_nothing(gatew
     async with KeyedNode(multinode_url(gateway), agent=True, scope="enterprise") as node, gateway.http() as http:
         code = await node.code()
         entry = (await http.get("/nodes/pending")).json()["pending"][0]
-        assert (entry["agent"], entry["wanted_scope"]) == (True, "enterprise")
+        assert [each["name"] for each in entry["capabilities"]] == ["echo", "agent.run"]
+        assert entry["wanted_scope"] == "enterprise"
         await gateway.approve(code)
         await node.joined()
         assert node.hello["scope"] == "account"
@@ -168,9 +169,10 @@ async def test_pause_keeps_the_socket_and_takes_its_voice(gateway: ThreadedGatew
         await admit(gateway, node)
         await http.post(f"/nodes/devices/{node.node_id}/status", json={"status": "paused"})
         assert error_of(await invoke(http, "LabPC")) == (409, "paused")
-        await node.send({"type": "node.list", "id": 7})
-        error = await node.recv("error")
-        assert (error["id"], error["code"]) == (7, "paused")
+        for kind in ("node.list", "node.invoke.request", "chat.send", "chat.watch", "chat.abort"):
+            await node.send({"type": kind, "id": 7, "run_id": "x", "message": "hi"})
+            error = await node.recv("error")
+            assert (error["id"], error["code"]) == (7, "paused"), kind
         await http.post(f"/nodes/devices/{node.node_id}/status", json={"status": "active"})
         # What it missed comes as a whole.
         assert [each["status"] for each in (await node.recv("node.list"))["nodes"]] == ["connected"]

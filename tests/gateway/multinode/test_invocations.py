@@ -6,18 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from support.executing import Worker
+from support.executing import Worker, hang, hello
 from support.gateways import ThreadedGateway
 from support.running import sync, until
-
-
-async def hello(node: Worker, run: dict[str, Any]) -> str:
-    return f"{node.node['name']} answers {run['message']}"
-
-
-async def hang(node: Worker, run: dict[str, Any]) -> str:
-    await asyncio.Event().wait()
-    return ""
 
 
 def asks(name: str, *, named: bool = True) -> Any:
@@ -91,6 +82,27 @@ async def test_an_agent_that_waits_is_not_asked(gateway: ThreadedGateway, named:
         assert (await person.call("A", agent="x"))["result"] == "refused: dispatch_cycle"
         assert len(a.runs) == 1
         assert await a.code_of("A", agent="myself") == "dispatch_cycle"
+
+
+@sync
+async def test_a_second_socket_with_the_same_key_is_no_way_round(gateway: ThreadedGateway) -> None:
+    async def goes_round(node: Worker, run: dict[str, Any]) -> str:
+        async with Worker(gateway, "A", role="web", key=node.key) as person:
+            codes = [
+                await person.code_of("A", agent="once more"),
+                await person.code_of("A", agent="once more", run_id=run["run_id"]),
+                await person.code_of("A", command="agent.run", params={"message": "once more"}),
+                await person.code_of("B", command="echo"),
+            ]
+        return " ".join(codes)
+
+    async with (
+        Worker(gateway, "P", role="web") as person,
+        Worker(gateway, "A", goes_round) as a,
+        Worker(gateway, "B"),
+    ):
+        assert (await person.call("A", agent="x"))["result"] == "dispatch_cycle dispatch_cycle invalid_request ok"
+        assert len(a.runs) == 1
 
 
 @sync

@@ -50,6 +50,22 @@ async def test_ticks_keep_a_node(make_gateway: Any) -> None:
 
 
 @sync
+async def test_a_person_who_never_ticks_is_gone_too(make_gateway: Any) -> None:
+    gateway: ThreadedGateway = make_gateway(limits=QUICK)
+    person = KeyedNode(multinode_url(gateway), role="web")
+    person.headers = gateway.headers
+    await person.open()
+    await person.send({"type": "connect", "role": "web"})
+    await person.joined()
+    for _ in range(6):
+        await person.recv("tick")
+        await person.send({"type": "tick"})
+    assert len(gateway.service.gateway._clients) == 1
+    assert (await person.closed())[0] == 4009
+    await until(lambda: len(gateway.service.gateway._clients) == 0)
+
+
+@sync
 async def test_a_large_frame_under_way_is_a_sign_of_life(make_gateway: Any) -> None:
     gateway: ThreadedGateway = make_gateway(limits=QUICK)
     async with KeyedNode(multinode_url(gateway)) as node, gateway.http() as http:

@@ -16,7 +16,7 @@ from support.running import sync, until
 
 def traces(gateway: ThreadedGateway) -> tuple[int, ...]:
     hub = gateway.service.gateway
-    return (len(hub.sockets), len(hub.pairing), len(hub.registry), len(hub._links), len(hub._clients))
+    return (len(hub.sockets), len(hub.pairing), len(hub.registry), len(hub.sessions), len(hub._clients))
 
 
 @sync
@@ -62,7 +62,7 @@ async def test_where_tickets_are_required_a_link_lets_a_key_wait(make_gateway: A
     async with KeyedNode(url) as uninvited:
         assert await uninvited.refusal() == ("ticket_required", 1008)
     principal = gateway.service.kernel_token.principal(gateway.token)
-    invitation = gateway.call(gateway.service.gateway.invite, principal, "the lab")
+    invitation = gateway.call(gateway.service.gateway.approvals.invite, principal, "the lab")
     node = KeyedNode(url)
     node.connect["ticket"] = invitation.text
     async with node:

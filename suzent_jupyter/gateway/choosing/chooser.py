@@ -5,24 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from ..protocol.errors import SuzentError
-from ..protocol.routing import Decision
-from .principals import Principal
+from ...protocol.errors import SuzentError
+from ...protocol.routing import Decision
+from ...routing.steps import Pace
+from ..principals import Principal
 
 if TYPE_CHECKING:
-    from ..routing.router import Router
-    from .choosing.views import View
-    from .gateway import Gateway
-    from .session import NodeSession
+    from ...routing.router import Router
+    from ..gateway import Gateway
+    from ..session import NodeSession
+    from .views import View
 
 log = logging.getLogger("suzent_jupyter")
 
 _VIEWS = 64  # kinds of callers that asked lately
-_MODULES = ("numpy", "suzent_jupyter.routing.router", "suzent_jupyter.gateway.choosing.views")
+_MODULES = ("suzent_jupyter.routing.router", "suzent_jupyter.gateway.choosing.views")
 
 
 class Chooser:
@@ -30,7 +32,7 @@ class Chooser:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._steps = asyncio.Lock()
+        self._pace = Pace()
         self._loading: asyncio.Task[Router] | None = None
         self._views: OrderedDict[tuple[Any, ...], View] = OrderedDict()
         #: Those in use too that are no longer among the latest.
@@ -44,8 +46,8 @@ class Chooser:
 
     def commands_changed(self) -> None:
         """Take note that other commands are denied now."""
-        for session in self._gateway.registry:
-            self.changed(session)
+        for view in self._alive:
+            view.note_all()
 
     def prepare(self) -> None:
         """Load what a choice needs, a second's work with a model, before anybody waits for it."""
@@ -94,9 +96,10 @@ class Chooser:
         router = await asyncio.shield(self._loading)
         view = self._view(principal)
         named = None if node is None else self._named(view, principal, node, executors, exclude)
-        candidates = await view.candidates(executors=executors)
+        refresh = partial(view.candidates, executors=executors)
+        candidates = await refresh()
         try:
-            return await router.route(query, candidates, node=named, limit=limit, exclude=exclude)
+            return await router.route(query, candidates, node=named, limit=limit, exclude=exclude, refresh=refresh)
         except KeyError:
             raise SuzentError("node_disconnected", "The node that was named went away meanwhile.") from None
 
@@ -113,13 +116,13 @@ class Chooser:
         return session.node_id
 
     def _view(self, principal: Principal) -> View:
-        from .choosing.views import View
+        from .views import View
 
         org = principal.org if principal.grant is None else ""
         key = (principal.account, org, principal.grant)
         view = self._views.get(key)
         if view is None:
-            view = self._views[key] = View(self._gateway, principal, self._steps)
+            view = self._views[key] = View(self._gateway, principal, self._pace)
             self._alive.add(view)
         self._views.move_to_end(key)
         while len(self._views) > _VIEWS:
@@ -129,16 +132,16 @@ class Chooser:
     async def _load(self) -> Router:
         for module in _MODULES:
             await asyncio.to_thread(import_module, module)
-        from ..routing.router import Router
+        from ...routing.router import Router
 
         gateway = self._gateway
         if not gateway.router_model:
-            return Router(gateway.limits)
+            return Router(gateway.limits, pace=self._pace)
         try:
             model = await asyncio.to_thread(import_module, "suzent_jupyter.gateway.choosing.model")
             choosing = await asyncio.to_thread(import_module, "suzent_jupyter.agent.choosing")
         except ImportError as error:
             log.error("The model that chooses nodes can't be loaded: %s", error)
-            return Router(gateway.limits)
+            return Router(gateway.limits, pace=self._pace)
         await choosing.warm(gateway.router_model, gateway.limits)
-        return Router(gateway.limits, model.ask_of(gateway.router_model, gateway.limits))
+        return Router(gateway.limits, model.ask_of(gateway.router_model, gateway.limits), self._pace)

@@ -19,7 +19,6 @@ from .clock import now_text
 from .devices import Device
 from .liveness import Liveness
 from .node_link import NodeLink, read_platform
-from .pairing import Pending
 from .permissions.answers import Answers
 from .permissions.own_tools import OwnTools
 from .principals import Authority, Principal
@@ -66,15 +65,7 @@ class DeviceLink(NodeLink):
         if isinstance(features, list):
             self._features = frozenset(item for item in features if isinstance(item, str) and item in FEATURES)
         self._silence.cancel()
-        if self._gateway.ready.is_set():
-            self._enter(name, frame)
-        else:
-            self._go_on(self._enter_when_ready(name, frame))
-
-    async def _enter_when_ready(self, name: str, frame: dict[str, Any]) -> None:
-        await self._gateway.ready.wait()
-        if not self._closed:
-            self._enter(name, frame)
+        self._when_ready(self._enter, name, frame)
 
     def _enter(self, name: str, frame: dict[str, Any]) -> None:
         """Connect a device that is known, and let any other wait for the operator."""
@@ -100,15 +91,12 @@ class DeviceLink(NodeLink):
             self._wait_for_approval(name, capabilities, frame)
 
     async def _adopt(self, device: Device, frame: dict[str, Any], capabilities: list[CapabilitySchema]) -> None:
-        device, token = await self._gateway.adopt(device, wanted=lambda: not self._closed)
+        device, token = await self._gateway.credentials.adopt(device, wanted=lambda: not self._closed)
         self._gateway.sockets.leave(self)
         self._open_session(device, device.display_name, capabilities, frame, token)
 
     def _node_identity(self) -> str:
         return self._identity
-
-    def _tell_pending(self, entry: Pending) -> None:
-        self._send(self._pending_frame(entry))
 
     def _new_session(
         self, device: Device, name: str, capabilities: list[CapabilitySchema], frame: dict[str, Any]
@@ -136,7 +124,7 @@ class DeviceLink(NodeLink):
 
     def _tell_approved(self, session: NodeSession) -> None:
         if self._features is not None and "update" in self._features:
-            self._send(self._approved_frame(session))
+            session.send_frame(self._approved_frame(session))
 
     # -- connected --
 
@@ -167,17 +155,17 @@ class DeviceLink(NodeLink):
             case "pong":
                 session.last_seen = now_text()
             case "event":
-                self._gateway.event(session, frame)
+                self._gateway.sessions.event(session, frame)
             case "update" if self._features is not None and "update" in self._features:
                 capabilities, _ = read_capabilities(frame.get("capabilities"), self._limits)
                 session.declare(capabilities)
                 self._ask_for_new_capabilities(session)
                 self._tell_approved(session)
-                self._gateway.session_changed(session)
+                self._gateway.sessions.changed(session)
             case "permission.response" | "permission.request" if self._features and PERMISSIONS in self._features:
                 self._permission(session, frame)
             case "ping":
-                self._transport.send(b'{"type":"pong"}')
+                session.send_frame(b'{"type":"pong"}')
 
     def _permission(self, session: NodeSession, frame: dict[str, Any]) -> None:
         """Take an answer of the person before the device, or what its agent asks that person and others."""
