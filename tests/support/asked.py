@@ -38,7 +38,7 @@ class Account(Addresses):
 
     def __init__(self, gateway: ThreadedGateway, account: str, org: str) -> None:
         device = Device("", b"", f"{account}'s token", scope="full", account=account, org=org)
-        _, self.token = gateway.run(gateway.service.gateway.adopt(device))
+        _, self.token = gateway.run(gateway.service.gateway.credentials.adopt(device))
         self.url = gateway.url
 
 
