@@ -237,6 +237,8 @@ class Permissions:
         prompt.timer = loop.call_later(self._limits.permission_ttl, self._expire, prompt)
         self._tell(prompt.audience, prompt.request_frame())
         self._publish("added", prompt.info, prompt.audience)
+        if prompt.question.on_asked is not None:
+            prompt.question.on_asked(prompt.info)
 
     def open_frames(self, principal: Principal) -> list[dict[str, Any]]:
         """Return what a socket of people is told when it opens: the prompts that wait."""

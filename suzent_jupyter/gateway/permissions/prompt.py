@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ class Question:
         The socket of a call that is part of no turn: an answer is remembered for it at the longest.
     size : int
         Bytes that are kept while it waits.
+    on_asked : callable, optional
+        Called with the prompt once somebody is asked: whoever waits may wonder why.
     """
 
     principal: Principal
@@ -45,6 +48,7 @@ class Question:
     own_tool: bool = False
     origin: object | None = None
     size: int = 0
+    on_asked: Callable[[PermissionInfo], None] | None = None
 
 
 @dataclass(slots=True, eq=False)

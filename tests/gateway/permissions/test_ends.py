@@ -210,21 +210,21 @@ async def test_own_tools_are_asked_for_in_ones_own_turns_alone(make_gateway: Mak
         for wrong in ("none", None, 1, ["x"]):
             assert await refused(lab, run_id=wrong) == "run_unknown"
         assert await refused(lab, run_id=run, tool="\u202e") == "invalid_request"
-        await lab.send(type="permission.request", id="r", run_id=run, tool="shell", summary={"command": "ls"})
+        own = {"type": "permission.request", "run_id": run, "tool": "camera.snap"}
+        await lab.send(**own, id="r", summary={"command": "ls"})
         prompt = await tab.prompt()
-        assert prompt["tool"] == prompt["summary"]["command"] == "shell"
+        assert prompt["tool"] == prompt["summary"]["command"] == "camera.snap"
         assert await refused(lab, run_id=run) == "bad_frame"
         # What is allowed for a tool holds for no command that is called alike.
         await tab.answer(prompt["id"], "allow", "session")
         _, future = lab.socket.start(node_id=lab.node_id, command="camera.snap", run_id=run)
-        await lab.send(type="permission.request", id="cam", run_id=run, tool="camera.snap", summary={})
-        await until(lambda: len(tab.prompts()) == 3)
-        for prompt in await everybody.waiting("ada"):
-            await tab.answer(prompt["id"], "deny")
+        await tab.answer((await tab.prompt())["id"], "deny", "session")
         assert (await future)["error"]["code"] == "permission_denied"
-        await lab.send(type="permission.request", id="again", run_id=run, tool="shell", summary={"command": "rm"})
+        # Nor the other way round.
+        await lab.send(**own, id="again", summary={"command": "ls"})
         await until(lambda: [each for each in lab.closed() if each["id"] == "again"])
         assert [each["decision"] for each in lab.closed() if each["id"] == "again"] == ["allow"]
+        assert len(tab.prompts()) == 2
 
 
 @sync
