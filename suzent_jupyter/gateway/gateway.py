@@ -39,7 +39,7 @@ from .granting.grants import Grants
 from .granting.unauthorized import Unauthorized
 from .identity import load_identity, new_identity
 from .link import DeviceLink
-from .memory import Memories
+from .memory.memories import Memories
 from .multinode.link import MultinodeLink
 from .node_link import NodeLink
 from .pairing import Pairing, Pending
@@ -152,7 +152,7 @@ class Gateway:
         self.conversations = Conversations(self.store, self.changes, limits)
         self.snapshots["conversations"] = self.conversations.snapshot
         self.permissions = Permissions(self)
-        self.memories = Memories(self.store)
+        self.memories = Memories(self.store, self.audit, limits, account)
         self.artifacts = Artifacts(self, artifact_url)
         self.runs = Runs(self)
         self.inbox = Inbox(self)
