@@ -14,6 +14,7 @@ from ...protocol.text import clean_text
 from ...protocol.wire import Raw, decode, encode
 from ..principals import Principal
 from .dispatching import ask_agent, asker_of_own
+from .own_memory import OwnMemory
 
 if TYPE_CHECKING:
     from ..gateway import Gateway
@@ -36,6 +37,7 @@ def workbench(gateway: Gateway, principal: Principal, files: FileAccess | None =
         files=None if grant is not None and not grant.agent else files,
         dispatch=None if grant is not None and not (grant.agent and grant.devices) else _Agents(gateway, principal),
         route=None if grant is not None and not grant.devices else _Routes(gateway, principal),
+        memory=OwnMemory(gateway, principal),
     )
 
 

@@ -100,10 +100,13 @@ def reach_in(run: Run, executor: NodeSession | None) -> Reach:
 def reach_outside(principal: Principal, under_way: list[Run], session: NodeSession) -> Reach:
     """Return what an app node reaches without naming a turn: its own account's.
 
-    While it answers somebody else's prompt there is no account level: leaving the turn's name out is no way round it.
+    While it answers a prompt or a call of somebody else there is no account level: leaving the turn's name out is no
+    way round it.
     """
     reach = reach_of(principal)
-    if any(run.principal.authority < Authority.FULL or is_remote(run, session) for run in under_way):
+    callers = [call.principal for call in (*session.calls.values(), *session.late.values())]
+    foreign = any(each.authority < Authority.FULL or each.account != principal.account for each in callers)
+    if foreign or any(run.principal.authority < Authority.FULL or is_remote(run, session) for run in under_way):
         others = tuple(each for each in reach.spaces if each.level != "account")
         return Reach(others, reach.actor, reach.account)
     return reach

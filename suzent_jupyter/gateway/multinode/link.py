@@ -35,12 +35,13 @@ if TYPE_CHECKING:
     from ..answering.chats import Chats
     from ..gateway import Gateway
     from .invocations import Invocations
+    from .remembering import Remembering
 
 _ROLES = ("app", "web")
 _AGENT = "Answer a prompt."
 _CONNECT = "Send `connect.challenge`, then `connect` with `role` and, of an app, `node`."
 #: What a node that is paused may not do.
-_ACTS = frozenset(["chat.send", "chat.watch", "node.invoke.request", "node.list"])
+_ACTS = frozenset(["chat.send", "chat.watch", "memory.query", "memory.save", "node.invoke.request", "node.list"])
 
 
 class MultinodeLink(NodeLink):
@@ -72,6 +73,7 @@ class MultinodeLink(NodeLink):
         self._news: NodeNews | None = None
         self._chats: Chats | None = None
         self._invocations: Invocations | None = None
+        self._memory: Remembering | None = None
 
     @property
     def credential_id(self) -> str:
@@ -345,6 +347,8 @@ class MultinodeLink(NodeLink):
                 call_id = frame.get("id")
                 if isinstance(call_id, str):
                     self._gateway.dispatcher.bad_result(session, call_id, "a field has the wrong type.")
+            case "memory.query" | "memory.save" if session is not None:
+                self._remembering(session).receive(frame)
             case "node.list":
                 self._list(frame)
             case "node.update" if session is not None:
@@ -400,6 +404,14 @@ class MultinodeLink(NodeLink):
             assert self._acts_as is not None
             self._invocations = Invocations(self._gateway, self._acts_as, self._tell, self._session, self._write)
         return self._invocations
+
+    def _remembering(self, session: NodeSession) -> Remembering:
+        if self._memory is None:
+            from .remembering import Remembering
+
+            assert self._acts_as is not None
+            self._memory = Remembering(self._gateway, self._acts_as, session, self._tell)
+        return self._memory
 
     # -- sending --
 
