@@ -175,7 +175,6 @@ memories = sa.Table(
     sa.Column("digest", sa.LargeBinary, nullable=False),
     sa.Column("tags", sa.JSON, nullable=False),
     sa.Column("content", sa.Text, nullable=False),
-    sa.Index("memories_by_time", "level", "owner", "session_id", "created_at", "memory_id"),
     sa.Index("memories_by_text", "level", "owner", "session_id", "digest", unique=True),
 )
 

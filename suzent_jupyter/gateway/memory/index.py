@@ -48,13 +48,16 @@ def count(connection: sa.Connection, space: int, term: str) -> int:
 
 
 def search(connection: sa.Connection, space: int, terms: list[str], most: int) -> list[tuple[int, list[str]]]:
-    """Return the ``most`` best entries by BM25, of those that hold any of the terms, each with its own terms."""
+    """Return the ``most`` best entries by BM25, of those that hold any of the terms, each with its own terms.
+
+    Of equal ones those with the larger rows come first.
+    """
     import sqlalchemy as sa
 
     table = _table(space)
     # The terms are read once the best are known: of ten thousand that fit they would be megabytes to sort.
     best = sa.select(table.c.rowid).where(table.c[table.name].match(" OR ".join(terms)))
-    best = best.order_by(table.c.rank, table.c.rowid).limit(most)
+    best = best.order_by(table.c.rank, table.c.rowid.desc()).limit(most)
     query = sa.select(table.c.rowid, table.c.terms).where(table.c.rowid.in_(best))
     return [(row, text.split()) for row, text in connection.execute(query)]
 

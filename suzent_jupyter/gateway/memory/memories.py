@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -105,19 +104,20 @@ class Memories:
         SuzentError
             ``invalid_request`` for a ``before`` that no answer has named.
         """
-        limit, place = self._number(limit), _place(before)
+        limit = self._number(limit)
+        if before and not spaces.is_id(before):
+            raise SuzentError("invalid_request", "`before` must be what an answer gave as `next`.")
         wanted = [each for each in reach.spaces if each.level in levels]
 
         def work(connection: sa.Connection) -> list[MemoryEntry]:
             return [
-                entry for each in wanted for entry in spaces.newest(connection, each, limit + 1, place, _ANSWER_CHARS)
+                entry for each in wanted for entry in spaces.newest(connection, each, limit + 1, before, _ANSWER_CHARS)
             ]
 
         found = await self._store.run(work)
-        found.sort(key=lambda entry: (entry.created_at, entry.memory_id), reverse=True)
+        found.sort(key=lambda entry: entry.memory_id, reverse=True)
         shown = _within(found[:limit])
-        last = shown[-1] if len(shown) < len(found) else None
-        return shown, f"{last.created_at}~{last.memory_id}" if last is not None else None
+        return shown, shown[-1].memory_id if len(shown) < len(found) else None
 
     async def forget(self, reach: Reach, level: Level, ids: list[str], *, everything: bool = False) -> int:
         """Forget entries and return how many. Answered once nothing of them is left in the file.
@@ -218,7 +218,7 @@ def _ranked(connection: sa.Connection, wanted: list[Space], asked: list[str], li
         scores = {spaces.id_of(row): together.score(asked, held) for each, row, held in chosen if each == space}
         entries = spaces.entries(connection, space, list(scores))
         found += [entry.model_copy(update={"score": scores[key]}) for key, entry in entries.items()]
-    found.sort(key=lambda entry: (entry.score, entry.created_at, entry.memory_id), reverse=True)
+    found.sort(key=lambda entry: (entry.score, entry.memory_id), reverse=True)
     return found[:limit]
 
 
@@ -254,16 +254,3 @@ def _within(found: list[MemoryEntry]) -> list[MemoryEntry]:
             break
         shown.append(entry)
     return shown
-
-
-def _place(before: str) -> tuple[str, str] | None:
-    if not before:
-        return None
-    time, _, memory_id = before.partition("~")
-    with contextlib.suppress(ValueError):
-        from datetime import datetime
-
-        datetime.fromisoformat(time)
-        if spaces.is_id(memory_id):
-            return time, memory_id
-    raise SuzentError("invalid_request", "`before` must be what an answer gave as `next`.")

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-import secrets
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import SuzentError
 from ...protocol.memory import MemoryEntry
+from ..clock import now_text
 from . import index, terms
 from .reach import Space
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-_ID_BITS = 48
-_ID_CHARS = _ID_BITS // 4
+_ID_CHARS = 13  # microseconds since 1970 in hexadecimal, good until 2112: ids follow time within their space
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,9 @@ def open_space(connection: sa.Connection, space: Space, sessions: int) -> Known:
         return known
     table = schema.memory_spaces
     number = (connection.execute(sa.select(sa.func.max(table.c.space))).scalar() or 0) + 1
-    connection.execute(sa.insert(table).values(**_names(space), space=number, updated_at=_now(), entries=0, words=0))
+    connection.execute(
+        sa.insert(table).values(**_names(space), space=number, updated_at=now_text(), entries=0, words=0)
+    )
     index.create(connection, number)
     if space.level == "session":
         own = sa.select(table.c.session_id).where(table.c.level == "session", table.c.owner == space.owner)
@@ -116,11 +117,12 @@ def add(connection: sa.Connection, known: Known, content: str, tags: list[str], 
     from .. import schema
 
     table = schema.memories
-    row = secrets.randbits(_ID_BITS)
+    last = connection.execute(sa.select(sa.func.max(table.c.memory_id)).where(*_is(table, known.space))).scalar()
+    row = max(time.time_ns() // 1000, int(last or "0", 16) + 1)
     values = {
         **_names(known.space),
         "memory_id": id_of(row),
-        "created_at": _now(),
+        "created_at": now_text(),
         "by": by,
         "digest": _digest(content),
         "tags": tags,
@@ -187,21 +189,18 @@ def ids_by(connection: sa.Connection, space: Space, by: str) -> list[str]:
     return list(connection.execute(sa.select(table.c.memory_id).where(*_is(table, space), table.c.by == by)).scalars())
 
 
-def newest(
-    connection: sa.Connection, space: Space, limit: int, before: tuple[str, str] | None, chars: int
-) -> list[MemoryEntry]:
-    """Return entries, newest first, those older than the (time, id) ``before``; about ``chars`` characters of them."""
+def newest(connection: sa.Connection, space: Space, limit: int, before: str, chars: int) -> list[MemoryEntry]:
+    """Return entries, newest first, those older than the id ``before``; about ``chars`` characters of them."""
     import sqlalchemy as sa
 
     from .. import schema
 
     table = schema.memories
     query = sa.select(table).where(*_is(table, space))
-    if before is not None:
-        query = query.where(sa.tuple_(table.c.created_at, table.c.memory_id) < sa.tuple_(*map(sa.literal, before)))
-    query = query.order_by(table.c.created_at.desc(), table.c.memory_id.desc()).limit(limit)
+    if before:
+        query = query.where(table.c.memory_id < before)
     found = []
-    with connection.execute(query) as rows:
+    with connection.execute(query.order_by(table.c.memory_id.desc()).limit(limit)) as rows:
         for row in rows.mappings():
             found.append(_entry(row))
             if (chars := chars - len(row["content"])) < 0:
@@ -233,7 +232,7 @@ def _count(connection: sa.Connection, space: Space, entries: int, words: int) ->
     connection.execute(
         sa.update(table)
         .where(*_is(table, space))
-        .values(entries=table.c.entries + entries, words=table.c.words + words, updated_at=_now())
+        .values(entries=table.c.entries + entries, words=table.c.words + words, updated_at=now_text())
     )
 
 
@@ -247,8 +246,3 @@ def _names(space: Space) -> dict[str, str]:
 
 def _digest(content: str) -> bytes:
     return sha256(content.encode(errors="replace")).digest()
-
-
-def _now() -> str:
-    # In milliseconds, as everything else, two that were kept together would have no order.
-    return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -64,7 +64,7 @@ async def test_nothing_is_left_in_the_file(make_gateway: Make) -> None:
 async def test_all_or_none(gateway: ThreadedGateway) -> None:
     async with await person(gateway, "ada") as ada:
         one, two = [(await ada.keep(text))["memory"]["memory_id"] for text in ("one", "two")]
-        for ids in ([one, "000000000000"], [one, "x"], [one, two.upper() + "'"], ["*"], [""]):
+        for ids in ([one, "0000000000000"], [one, "x"], [one, two.upper() + "'"], ["*"], [""]):
             assert error_of(await ada.forget(*ids)) == (404, "memory_unknown"), ids
         for body in ({"ids": []}, {"ids": [one], "everything": True}):
             answer = await ada.http.request("DELETE", "/memory", json=body)

@@ -102,7 +102,7 @@ async def test_all_of_it_comes_in_pages_newest_first(make_gateway: Make) -> None
             seen += [each["memory_id"] for each in page["memories"]]
             before = page["next"]
         assert seen == kept[::-1]
-        for wrong in ("x", "2026~1", "2026-01-01~' OR 1=1", "9~000000000000"):
+        for wrong in ("x", "' OR 1=1 --", "000000000000", "00000000000000", "G000000000000"):
             assert error_of(await ada.http.get("/memory", params={"before": wrong})) == (422, "invalid_request")
 
 
