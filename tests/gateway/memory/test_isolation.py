@@ -18,9 +18,10 @@ from support.client import BareClient
 from support.executing import Worker
 from support.gateways import ThreadedGateway
 from support.memories import Person, person
+from support.running import until
 
 SETTINGS = settings(
-    max_examples=12,
+    max_examples=10,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # an example takes a second: too long to shrink
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -30,8 +31,8 @@ _numbers = itertools.count(1)
 WORDS = ["zeus", "laser", "red", "safe", "code 4711", "Straße", "東京", "cameraSnap", "the", "wound", "Grandma's"]
 SYNTAX = [
     '"', '""', "*", "laser*", "^laser", "NEAR(laser zeus, 3)", "terms : laser", "- laser", "laser OR zeus",
-    "zeus NOT laser", "'; DROP TABLE memories; --", "' OR '1'='1", "memory_index_1", "level:account", ")", "((", "{terms}",
-    "laser\x00zeus", "%", "_", "\\", "1 UNION SELECT content FROM memories", "\u202elaser",
+    "zeus NOT laser", "'; DROP TABLE memories; --", "' OR '1'='1", "memory_index_1", "level:account", ")", "((",
+    "{terms}", "laser\x00zeus", "%", "_", "\\", "1 UNION SELECT content FROM memories", "\u202elaser",
 ]  # fmt: skip
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
 queries = st.one_of(
@@ -43,7 +44,7 @@ async def told(who: Person, asked: list[str], sessions: list[str]) -> list[tuple
     """Return everything the memory, the conversations and the audit trail say to somebody."""
     answers = []
     for query in ["", *asked]:
-        for more in ({}, {"limit": 1}, *({"level": each} for each in ("account", "enterprise", "session"))):
+        for more in ({}, {"limit": 1}, {"level": "account"}):
             answers.append(await who.http.get("/memory", params={"query": query, **more}))
         for session in sessions:
             answers.append(await who.http.get("/memory", params={"query": query, "session_id": session}))
@@ -66,8 +67,8 @@ def without_ids(answer: Any, memory_id: str) -> tuple[int, str]:
 @given(
     own=st.lists(texts, max_size=4),
     shared=st.lists(texts, max_size=4),
-    secret=st.lists(texts, min_size=1, max_size=6),
-    asked=st.lists(queries, max_size=4),
+    secret=st.lists(texts, min_size=1, max_size=3),
+    asked=st.lists(queries, max_size=3),
 )
 def test_over_rest(
     gateway: ThreadedGateway, own: list[str], shared: list[str], secret: list[str], asked: list[str]
@@ -125,7 +126,7 @@ async def frames(node: Worker, run_id: str, asked: list[str], ids: list[str]) ->
 @SETTINGS
 @given(
     shared=st.lists(texts, max_size=4),
-    secret=st.lists(texts, min_size=1, max_size=5),
+    secret=st.lists(texts, min_size=1, max_size=3),
     asked=st.lists(queries, max_size=3),
     within=st.lists(texts, max_size=3),
 )
@@ -147,30 +148,32 @@ def test_in_a_colleagues_turn(
         async with (
             await person(gateway, f"ada{number}", f"red{number}") as ada,
             await person(gateway, f"bob{number}", f"red{number}") as bob,
+            Worker(_As(ada), f"Lab{number}", wait) as lab,
+            BareClient(_As(bob)) as client,
         ):
-            async with Worker(_As(ada), f"Lab{number}", wait) as lab, BareClient(_As(bob)) as client:
-                await ada.http.post(f"/nodes/{lab.node_id}/scope", json={"scope": "enterprise"})
-                accepted = await begin(client, message="go", target_node_id=lab.node_id)
-                run_id = accepted["run_id"]
-                for text in shared:
-                    await ada.keep(text, "enterprise")
-                for text in within:
-                    assert (await lab.memory("save", content=text, run_id=run_id))["ok"]
-                asks, talks = [*asked, *secret], ["talk", accepted["session_id"]]
-                before = await frames(lab, run_id, asks, talks)
-                for who in (ada, bob):
-                    await who.chat("talk")
-                    for text in secret:
-                        await who.keep(f"{text} of {who.account}", tags=["laser"])
-                        await who.keep(text, "session", session_id="talk")
-                    await who.found(secret[0])
-                after = await frames(lab, run_id, asks, talks)
-                assert after == before
-                refused = [each["error"]["code"] for each in after if not each["ok"]]
-                assert refused == ["permission_needed"] * 2
-                found = {(each["level"], each["content"]) for answer in after for each in answer["memories"]}
-                assert found <= {("enterprise", each) for each in shared} | {("session", each) for each in within}
-                go.set()
+            await ada.http.post(f"/nodes/{lab.node_id}/scope", json={"scope": "enterprise"})
+            accepted = await begin(client, message="go", target_node_id=lab.node_id)
+            run_id = accepted["run_id"]
+            await until(lambda: lab.runs)
+            for text in shared:
+                await ada.keep(text, "enterprise")
+            for text in within:
+                assert (await lab.memory("save", content=text, run_id=run_id))["ok"]
+            asks, talks = [*asked, *secret], ["talk", accepted["session_id"]]
+            before = await frames(lab, run_id, asks, talks)
+            for who in (ada, bob):
+                await who.chat("talk")
+                for text in secret:
+                    await who.keep(f"{text} of {who.account}", tags=["laser"])
+                    await who.keep(text, "session", session_id="talk")
+                await who.found(secret[0])
+            after = await frames(lab, run_id, asks, talks)
+            assert after == before
+            refused = [each["error"]["code"] for each in after if not each["ok"]]
+            assert refused == ["permission_needed"] * 2
+            found = {(each["level"], each["content"]) for answer in after for each in answer["memories"]}
+            assert found <= {("enterprise", each) for each in shared} | {("session", each) for each in within}
+            go.set()
 
     asyncio.run(work())
 
