@@ -46,7 +46,7 @@ def _sync_ms(directory: Path) -> float:
 
 
 async def memory() -> None:
-    """Median ms. Target: a question to 10,000 entries of 40 words in under 20 ms, off the event loop."""
+    """Median ms. Target: a question to 10,000 entries of 40 words in under 50 ms, off the event loop."""
     print("entries     save    query (3 words)    newest 20    forget one    fsync of 4 KiB")
     for size in SIZES:
         with tempfile.TemporaryDirectory() as directory:
