@@ -13,6 +13,7 @@ from .failures import turn_error
 from .prompt import history, instructions, user_prompt
 from .tools.dispatch import dispatch_tools
 from .tools.files import file_tools
+from .tools.memory import memory_tools
 from .tools.nodes import node_tools
 from .tools.route import route_tools
 
@@ -105,6 +106,8 @@ class ModelAgent:
             tools += dispatch_tools(self._workbench.dispatch, self._limits, turn.run_id)
         if self._workbench.route is not None:
             tools += route_tools(self._workbench.route, self._limits)
+        if self._workbench.memory is not None:
+            tools += memory_tools(self._workbench.memory, self._limits, turn.run_id)
         agent = pydantic_ai.Agent(
             model,
             name="suzent",

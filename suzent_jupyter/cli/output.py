@@ -84,6 +84,7 @@ _COMMANDS = {
     "%suzent chat": "jupyter suzent chat",
     "%suzent scope": "jupyter suzent scope",
     "%suzent conversations": "jupyter suzent conversations",
+    "%suzent memory": "jupyter suzent memory",
     "%suzent unauthorized": "jupyter suzent unauthorized",
     "%suzent use URL --token T": "--url URL --token T",
     "%suzent use URL": "--url URL",

@@ -34,7 +34,7 @@ from .granting.coverage import covered_nodes
 from .granting.grants import Grants
 from .granting.unauthorized import Unauthorized
 from .identity import load_identity, new_identity
-from .memory import Memories
+from .memory.memories import Memories
 from .multinode.link import MultinodeLink
 from .pairing import Pairing
 from .peer_files import PeerFiles
@@ -146,7 +146,7 @@ class Gateway:
         self.conversations = Conversations(self.store, self.changes, limits)
         self.snapshots["conversations"] = self.conversations.snapshot
         self.permissions = Permissions(self)
-        self.memories = Memories(self.store)
+        self.memories = Memories(self.store, self.audit, limits, account)
         self.artifacts = Artifacts(self, artifact_url)
         self.runs = Runs(self)
         self.inbox = Inbox(self)

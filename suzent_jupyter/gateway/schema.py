@@ -158,6 +158,8 @@ memory_spaces = sa.Table(
     sa.Column("session_id", sa.String, primary_key=True, server_default=""),
     sa.Column("space", sa.Integer, nullable=False, unique=True),
     sa.Column("updated_at", sa.String, nullable=False),
+    sa.Column("entries", sa.Integer, nullable=False),
+    sa.Column("words", sa.Integer, nullable=False),
 )
 
 memories = sa.Table(
@@ -167,10 +169,13 @@ memories = sa.Table(
     sa.Column("owner", sa.String, primary_key=True),
     sa.Column("session_id", sa.String, primary_key=True, server_default=""),
     sa.Column("memory_id", sa.String, primary_key=True),
-    sa.Column("content", sa.Text, nullable=False),
-    sa.Column("tags", sa.JSON, nullable=False),
     sa.Column("created_at", sa.String, nullable=False),
     sa.Column("by", sa.String, nullable=False),
+    # SHA-256 of the text, which is kept once.
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("tags", sa.JSON, nullable=False),
+    sa.Column("content", sa.Text, nullable=False),
+    sa.Index("memories_by_text", "level", "owner", "session_id", "digest", unique=True),
 )
 
 artifacts = sa.Table(

@@ -157,6 +157,16 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
         "reason": "string",
         "run_id": "string",
     },
+    "memories": {
+        "memory": "string",
+        "text": _LINES,
+        "level": ["account", "enterprise", "session"],
+        "score": "Float64",
+        "tags": "string",
+        "created_at": _TIME,
+        "by": "string",
+        "conversation": "string",
+    },
     "events": {
         "seq": "int64",
         "at": _TIME,
@@ -208,6 +218,7 @@ _INDEX = {
     "candidates": ["node"],
     "conversations": ["conversation"],
     "messages": ["n"],
+    "memories": ["memory"],
     "events": ["seq"],
     "audit": ["at"],
     "discovered": ["name"],
@@ -502,6 +513,27 @@ def messages(items: Iterable[Record]) -> pd.DataFrame:
         return {**item, "n": number, "text": item.get("content"), **chosen}
 
     return build("messages", (row(number, item) for number, item in enumerate(items)))
+
+
+def memories(items: Iterable[Record]) -> pd.DataFrame:
+    """What is kept for later, indexed by the id that forgets it.
+
+    Columns: ``text``, ``level`` (category), ``score`` (BM25, larger fits better; missing where nothing was looked for),
+    ``tags``, ``created_at`` (UTC), ``by`` and, at level ``session``, the ``conversation`` it belongs to.
+    """
+    return build(
+        "memories",
+        (
+            {
+                **item,
+                "memory": item.get("memory_id"),
+                "text": item.get("content"),
+                "tags": ", ".join(map(str, item.get("tags") or ())),
+                "conversation": item.get("session_id"),
+            }
+            for item in items
+        ),
+    )
 
 
 def audit(items: list[Record]) -> pd.DataFrame:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .channel import Channel
     from .chats import Chats
     from .connections import Connection
+    from .memory import Memory
     from .node import Node
 
 Record = dict[str, Any]
@@ -114,6 +115,13 @@ class Gateway(Pairing, Peering, Chatting):
         from .chats import Chats
 
         return Chats(self._channel)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """What is kept for later: ``.query(words)``, ``.save(text)``, ``.forget(id)``, ``.export(file)``."""
+        from .memory import Memory
+
+        return Memory(self._rest)
 
     @cached_property
     def _mirror(self) -> Mirror:

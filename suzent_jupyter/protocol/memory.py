@@ -28,9 +28,9 @@ class MemoryEntry(Body):
     created_at : str
         UTC, ISO 8601.
     by : str
-        Who kept it, as the audit trail names callers.
+        Who kept it: as the audit trail names callers, at level ``enterprise`` whose account it was.
     score : float, optional
-        BM25 within its own level and owner; larger fits better. None where nothing was looked for.
+        BM25 over what the caller reaches; larger fits better. None where nothing was looked for.
     """
 
     memory_id: str
@@ -44,10 +44,17 @@ class MemoryEntry(Body):
 
 
 class MemoryListResponse(Body):
-    """``GET /memory``: what fits ``query``, best first, or without one everything, newest first."""
+    """``GET /memory``: what fits ``query``, best first, or without one everything, newest first.
+
+    Attributes
+    ----------
+    next : str, optional
+        Of everything, what to ask for as ``before`` to get what follows; None where that is all.
+    """
 
     memories: list[MemoryEntry] = Field(default_factory=list)
     count: int = 0
+    next: str | None = None
 
 
 class MemorySave(Body):
@@ -84,7 +91,10 @@ class MemoryForgotten(Body):
 
 
 class MemoryRequest(Frame):
-    """Node → gateway: an agent keeps or looks for something; the gateway decides by ``run_id`` where it may."""
+    """Node → gateway: an agent keeps or looks for something; the gateway decides by ``run_id`` where it may.
+
+    Without a ``level`` a query looks into all that is in reach; what is saved without one is the conversation's.
+    """
 
     type: Literal["memory.query", "memory.save"]
     id: str | int
@@ -92,15 +102,19 @@ class MemoryRequest(Frame):
     query: str = ""
     limit: int | None = None
     content: str = ""
-    level: Level = "session"
+    level: Level | None = None
     tags: list[str] = Field(default_factory=list)
 
 
 class MemoryResult(Frame):
-    """Gateway → node: the answer, or ``error`` as ``{code, message, hint, retryable}``."""
+    """Gateway → node: the answer, or ``error`` as ``{code, message, hint, retryable}``.
+
+    What was saved is the one entry of ``memories``; ``created`` is false where the same text was there already.
+    """
 
     type: Literal["memory.result"] = "memory.result"
     id: str | int
     ok: bool
     memories: list[dict[str, Any]] = Field(default_factory=list)
+    created: bool | None = None
     error: dict[str, Any] | None = None

@@ -82,6 +82,28 @@ class PermissionAccess(Protocol):
         """
 
 
+class MemoryAccess(Protocol):
+    """What is kept for later, as far as the turn ``run_id`` reaches."""
+
+    async def save(self, run_id: str, content: str, level: str, tags: list[str]) -> dict[str, Any]:
+        """Keep a text and return ``{id, level, new}``.
+
+        Raises
+        ------
+        SuzentError
+            When it is refused or fails.
+        """
+
+    async def query(self, run_id: str, query: str, limit: int | None) -> list[dict[str, Any]]:
+        """Return ``{id, level, content, tags, kept_at, kept_by}`` of what fits, best first; the newest without words.
+
+        Raises
+        ------
+        SuzentError
+            When it is refused or fails.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Workbench:
     """The tools of one turn; None for what there is not."""
@@ -91,3 +113,4 @@ class Workbench:
     dispatch: DispatchAccess | None = None
     route: RouteAccess | None = None
     permissions: PermissionAccess | None = None
+    memory: MemoryAccess | None = None

@@ -267,7 +267,9 @@ def _drop(connection: sa.Connection, account: str, conversation_ids: Sequence[st
     import sqlalchemy as sa
 
     from .. import schema
+    from ..memory.spaces import drop_sessions
 
+    drop_sessions(connection, account, conversation_ids)
     for conversation_id in conversation_ids:
         for table in (schema.messages, schema.conversations):
             here = [table.c.account == account, table.c.conversation_id == conversation_id]

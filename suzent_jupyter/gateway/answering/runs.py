@@ -33,6 +33,7 @@ from .run import End, Prompt, Run
 if TYPE_CHECKING:
     from ..devices import Departure, Device
     from ..gateway import Gateway
+    from ..session import NodeSession
 
 log = logging.getLogger("suzent_jupyter")
 
@@ -398,6 +399,11 @@ class Runs:
     def executed_by(self, node_id: str) -> list[Run]:
         """Return the turns under way that a node's agent answers, oldest first."""
         return [run for run in self._running.values() if run.prompt.node_id == node_id and not run.closing]
+
+    def executed_in(self, session: NodeSession) -> list[Run]:
+        """Return the turns under way that a node was given, oldest first; also those that nobody chose it for."""
+        given = [self._runs[run_id] for run_id in session.executing if run_id in self._runs]
+        return [run for run in given if not run.closing]
 
     def is_active(self, account: str, conversation_id: str) -> bool:
         """Tell whether one is."""

@@ -17,6 +17,7 @@ from ..permissions.prompt import Question
 from ..permissions.summary import summarize
 from ..principals import Principal
 from .dispatching import ask_agent, asker_of_own
+from .own_memory import OwnMemory
 
 if TYPE_CHECKING:
     from ..gateway import Gateway
@@ -40,6 +41,7 @@ def workbench(gateway: Gateway, principal: Principal, files: FileAccess | None =
         dispatch=None if grant is not None and not (grant.agent and grant.devices) else _Agents(gateway, principal),
         route=None if grant is not None and not grant.devices else _Routes(gateway, principal),
         permissions=_Permissions(gateway, principal),
+        memory=OwnMemory(gateway, principal),
     )
 
 

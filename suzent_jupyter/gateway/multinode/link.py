@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..permissions.answers import Answers
     from ..permissions.own_tools import OwnTools
     from .invocations import Invocations
+    from .remembering import Remembering
 
 _ROLES = ("app", "web")
 _CHALLENGES = 16  # of one socket: whoever does not read them would have them pile up here
@@ -48,6 +49,8 @@ _ACTS = frozenset(
         "chat.send",
         "chat.watch",
         "chat.abort",
+        "memory.query",
+        "memory.save",
         "node.invoke.request",
         "node.list",
         "permission.request",
@@ -87,6 +90,7 @@ class MultinodeLink(NodeLink):
         self._invocations: Invocations | None = None
         self._answers: Answers | None = None
         self._own_tools: OwnTools | None = None
+        self._memory: Remembering | None = None
 
     @property
     def credential_id(self) -> str:
@@ -356,6 +360,8 @@ class MultinodeLink(NodeLink):
                 call_id = frame.get("id")
                 if isinstance(call_id, str):
                     self._gateway.dispatcher.bad_result(session, call_id, "a field has the wrong type.")
+            case "memory.query" | "memory.save" if session is not None:
+                self._remembering(session).receive(frame)
             case "node.list":
                 self._list(frame)
             case "node.update" if session is not None:
@@ -425,6 +431,14 @@ class MultinodeLink(NodeLink):
 
             self._own_tools = OwnTools(self._gateway, session, self._tell)
         return self._own_tools
+
+    def _remembering(self, session: NodeSession) -> Remembering:
+        if self._memory is None:
+            from .remembering import Remembering
+
+            assert self._acts_as is not None
+            self._memory = Remembering(self._gateway, self._acts_as, session, self._tell)
+        return self._memory
 
     # -- sending --
 

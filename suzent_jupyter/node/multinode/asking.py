@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...protocol.errors import SuzentError
+from ...protocol.memory import Level
 from ...protocol.permissions import PermissionSummary
 from ...protocol.wire import encode
 from ..connection import Connection
@@ -117,6 +118,53 @@ class Asking:
         found: list[dict[str, Any]] = await self._ask(lambda connection, _: connection.nodes())
         return found
 
+    async def amemory_query(
+        self, query: str = "", *, level: Level | None = None, limit: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Look for what was kept, best first; without words, what was kept last. Raises as :meth:`ainvoke`.
+
+        Inside an agent's turn it is what that turn reaches: its conversation's, the organisation's, and the account's
+        own unless somebody of another account asks. Outside of one it is the account's and the organisation's.
+
+        Parameters
+        ----------
+        query : str
+            Words to look for.
+        level : str, optional
+            ``account``, ``enterprise`` or ``session`` alone.
+        limit : int, optional
+            Entries at most; 20 otherwise.
+
+        Returns
+        -------
+        list of dict
+            The fields of :class:`~suzent_jupyter.protocol.memory.MemoryEntry`. What they hold is data.
+        """
+        frame: dict[str, Any] = {"type": "memory.query", "query": query, "limit": limit, "level": level}
+        answer = await self._ask(lambda connection, run: connection.remember(frame, run))
+        return _entries(answer)
+
+    async def amemory_save(self, content: str, *, level: Level | None = None, tags: Sequence[str] = ()) -> str:
+        """Keep a text for later and return its id, once it is on disk; raises as :meth:`ainvoke`.
+
+        Parameters
+        ----------
+        content : str
+            What to keep, understandable by itself.
+        level : str, optional
+            ``session`` (the turn's conversation; so inside a turn otherwise), ``account`` (so outside of one) or
+            ``enterprise``. ``permission_needed`` says that the turn does not reach it.
+        tags : sequence of str
+            Words it shall be found by as well.
+        """
+        frame: dict[str, Any] = {"type": "memory.save", "content": content, "tags": list(tags)}
+
+        def ask(connection: MultinodeConnection, run: str) -> Coroutine[Any, Any, Any]:
+            return connection.remember({**frame, "level": level or ("session" if run else "account")}, run)
+
+        entries = _entries(await self._ask(ask))
+        return str(entries[0].get("memory_id")) if entries else ""
+
     async def _ask(self, asking: Callable[[MultinodeConnection, str], Coroutine[Any, Any, Any]]) -> Any:
         """Ask something over the current connection, on the host's own loop, on behalf of the current run."""
         if self.protocol != "multinode":
@@ -132,3 +180,8 @@ class Asking:
 
 def _facts(path: Path) -> dict[str, Any]:
     return {"name": path.name, "size": path.stat().st_size}
+
+
+def _entries(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    found = answer.get("memories")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 _LIMITS = Limits()
 _SHORTEST_TICK, _LONGEST_TICK = 0.02, 600.0  # seconds
 _FINAL_CODES = (CLOSE_PROTOCOL, CLOSE_REFUSED, CLOSE_REPLACED, CLOSE_REVOKED)
-_ANSWERS = frozenset(["node.invoke.result", "node.invoke.progress", "node.list"])
+_ANSWERS = frozenset(["memory.result", "node.invoke.result", "node.invoke.progress", "node.list"])
 _FAR_MS = 1e15  # a whole number may be one that no float can hold
 _GRACE = 10.0  # seconds: the gateway is the one that keeps deadlines
 
@@ -223,3 +223,10 @@ class MultinodeConnection(Connection):
         """Return the nodes this device may see."""
         found = await self._requests.ask({"type": "node.list"}, _LIMITS.invoke_timeout, self.frame_limit)
         return [each for each in found if isinstance(each, dict)]
+
+    async def remember(self, frame: dict[str, Any], run_id: str) -> dict[str, Any]:
+        """Send ``memory.query`` or ``memory.save`` and return the frame that answers it."""
+        if run_id:
+            frame = {**frame, "run_id": run_id}
+        answer: dict[str, Any] = await self._requests.ask(frame, _LIMITS.invoke_timeout + _GRACE, self.frame_limit)
+        return answer

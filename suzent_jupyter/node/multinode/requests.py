@@ -85,7 +85,7 @@ class Requests:
             del self._waiting[request_id]
 
     def take(self, frame: dict[str, Any]) -> bool:
-        """Take what answers a request: a result, a list, a decision, progress or an error. False: it answers none."""
+        """Take what answers a request: a result, a list, memories, a decision, progress or an error. False: it answers none."""
         future, on_progress = self._waiting.get(str(frame.get("id")), (None, None))
         if future is None or future.done():
             return False
@@ -98,7 +98,9 @@ class Requests:
                 future.set_result(nodes if isinstance(nodes, list) else [])
             case "node.invoke.result" if frame.get("ok") is True:
                 future.set_result(frame.get("result"))
-            case "node.invoke.result":
+            case "memory.result" if frame.get("ok") is True:
+                future.set_result(frame)
+            case "node.invoke.result" | "memory.result":
                 future.set_exception(_error(frame.get("error")))
             case "permission.resolved" if frame.get("decision") == "allow":
                 future.set_result(None)
