@@ -119,7 +119,7 @@ async def test_the_node_knows_for_whom_it_works_and_its_owner_hears_nothing(make
 
 
 @sync
-async def test_what_it_may_do_is_what_bob_may_and_nothing_that_would_ask(make_gateway: Make) -> None:
+async def test_what_it_may_do_is_what_bob_may_and_who_is_there_is_asked(make_gateway: Make) -> None:
     able = [{"name": "echo"}, {"name": "camera.snap"}]
 
     async def uses(node: Worker, run: dict[str, Any]) -> str:
@@ -138,9 +138,23 @@ async def test_what_it_may_do_is_what_bob_may_and_nothing_that_would_ask(make_ga
         Worker(home.gateway, "Private", capabilities=able),
     ):
         await home.share("enterprise", "Lab2")
-        said = text_of(await read(home.bob, (await begin(home.bob))["run_id"]))
-        # The command alone decides on the latter: whether there is such a node is not told.
-        assert said == "ok permission_needed ok permission_needed node_not_found permission_needed"
+        accepted = await begin(home.bob)
+        async with home.bobs.http() as bob, home.gateway.http() as ada:
+            # His own node: he is asked, and nobody else. Before Lab2 nobody can be.
+            while not (waiting := (await bob.get("/permissions")).json()["permissions"]):
+                await asyncio.sleep(0.01)
+            (prompt,) = waiting
+            assert (prompt["node_name"], prompt["tool"], prompt["caller"]) == (
+                "Bobs",
+                "camera.snap",
+                "bob (bob's token)",
+            )
+            assert (await ada.get("/permissions")).json()["count"] == 0
+            url = f"/permissions/{prompt['id']}"
+            assert error_of(await ada.post(url, json={"decision": "allow"})) == (404, "permission_unknown")
+            assert (await bob.post(url, json={"decision": "allow"})).json()["success"]
+        said = text_of(await read(home.bob, accepted["run_id"]))
+        assert said == "ok ok ok permission_needed node_not_found node_not_found"
 
 
 @sync

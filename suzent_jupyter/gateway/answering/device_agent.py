@@ -14,6 +14,7 @@ from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
 from ...protocol.wire import Raw, decode, encode
 from ..calls import Outcome
+from ..permissions.asked_call import start_call
 from ..principals import Authority, Principal
 from ..session import NodeSession
 from .agent_events import AgentEvents, Numbered
@@ -38,6 +39,7 @@ class DeviceAgent:
 
     def __init__(self, gateway: Gateway, principal: Principal, session: NodeSession) -> None:
         self._gateway = gateway
+        self._asker = principal
         # A grant that covers the agent covers what the agent's device does for it; who asked stays in the audit trail.
         self._principal = dataclasses.replace(principal, authority=Authority.FULL, grant=None)
         self._session = session
@@ -58,7 +60,7 @@ class DeviceAgent:
         if not self._session.alive:
             raise SuzentError("node_disconnected", f"{self.name} disconnected.")
         limits = self._gateway.limits
-        call = self._gateway.dispatcher.submit(
+        prepared = self._gateway.dispatcher.prepare(
             self._principal,
             self._session.node_id,
             AGENT_COMMAND,
@@ -67,6 +69,8 @@ class DeviceAgent:
             on_agent_event=Numbered(events, "the device's agent").take,
             origin={"run_id": turn.run_id},
         )
+        run = self._gateway.runs.under_way(self._asker, turn.run_id)
+        call = start_call(self._gateway, prepared, run=run, agent=turn.is_remote_session, principal=self._asker)
         call.add_done_callback(lambda done: events.finish(self._failure(done)))
         try:
             async with aclosing(aiter(events)) as each:  # type: ignore[type-var]

@@ -406,6 +406,16 @@ class Runs:
             raise SuzentError("run_unknown", "There is no such turn, or not any more.")
         return run
 
+    def under_way(self, principal: Principal, run_id: str) -> Run | None:
+        """Return a turn of the caller's that goes on; None where there is none, ``cancelled`` for one that ends now."""
+        try:
+            run = self.find(principal, run_id)
+        except SuzentError:
+            return None
+        if run.closing:
+            raise SuzentError("cancelled", "The turn that asks is over.")
+        return run
+
     def snapshot(self, principal: Principal) -> list[RunInfo]:
         """Return the turns of the caller's account, oldest first."""
         return [run.info() for run in self._runs.values() if run.account == principal.account]

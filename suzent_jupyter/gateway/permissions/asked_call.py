@@ -19,10 +19,17 @@ if TYPE_CHECKING:
     from ..calls import Outcome
     from ..dispatch import Prepared
     from ..gateway import Gateway
+    from ..principals import Principal
 
 
 def start_call(
-    gateway: Gateway, prepared: Prepared, *, run: Run | None = None, agent: bool = False, origin: object | None = None
+    gateway: Gateway,
+    prepared: Prepared,
+    *,
+    run: Run | None = None,
+    agent: bool = False,
+    origin: object | None = None,
+    principal: Principal | None = None,
 ) -> asyncio.Future[Outcome]:
     """Start a call that was prepared; where somebody must allow it, once that has happened.
 
@@ -34,6 +41,8 @@ def start_call(
         Whether an agent wants it, and no person.
     origin : object, optional
         The socket it came by, if it is part of no turn.
+    principal : Principal, optional
+        Who wants it, where the call itself has more rights than that.
 
     Returns
     -------
@@ -52,15 +61,18 @@ def start_call(
     foreign = prepared.session.device.account != prepared.principal.account
     if not must_ask(capability, unwatched=agent or foreign):
         return gateway.dispatcher.launch(prepared)
-    return gateway.dispatcher.hold(prepared, asyncio.ensure_future(_ask_then_launch(gateway, prepared, run, origin)))
+    asked = _ask_then_launch(gateway, prepared, principal or prepared.principal, run, origin)
+    return gateway.dispatcher.hold(prepared, asyncio.ensure_future(asked))
 
 
-async def _ask_then_launch(gateway: Gateway, prepared: Prepared, run: Run | None, origin: object | None) -> Outcome:
+async def _ask_then_launch(
+    gateway: Gateway, prepared: Prepared, principal: Principal, run: Run | None, origin: object | None
+) -> Outcome:
     try:
         frozen = await _frozen(prepared)
         await gateway.permissions.require(
             Question(
-                prepared.principal,
+                principal,
                 prepared.session,
                 frozen.summary,
                 run,
@@ -68,7 +80,7 @@ async def _ask_then_launch(gateway: Gateway, prepared: Prepared, run: Run | None
                 size=len(frozen.params),
             )
         )
-        if not gateway.still_speaks(prepared.principal):
+        if not gateway.still_speaks(principal):
             raise SuzentError("unauthorized", "The caller's token was revoked or paused meanwhile.")
         if run is not None and run.closing:
             raise SuzentError("cancelled", "The turn that asked is over.")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...protocol.permissions import PermissionSummary
-from ...protocol.text import clean_text
+from ...protocol.text import clean_text, whole_texts
 from ...protocol.wire import decode, encode
 
 _TEXT_CHARS = 2000  # of one value; its end is shown too, or what matters could hide behind blanks
@@ -46,7 +46,7 @@ def freeze(command: str, description: str, params: bytes | memoryview) -> Frozen
 
 def summarize(command: str, description: str, value: dict[str, Any]) -> PermissionSummary:
     """Return the summary of a tool's arguments."""
-    return _summary(command, description, value, encode(value))
+    return _summary(command, description, value, encode(whole_texts(value)))
 
 
 def clean_summary(value: Any, tool: str) -> PermissionSummary:
