@@ -115,6 +115,8 @@ class Channel:
         self._services: list[Service] = []
         self.hello: wire.Incoming | None = None
         self.invoke_timeout = _LIMITS.invoke_timeout
+        #: A call's deadline begins once somebody has allowed it, where it asks.
+        self.permission_ttl = _LIMITS.permission_ttl
 
     # -- from any thread --------------------------------------------------------------------------------------
 
@@ -130,7 +132,7 @@ class Channel:
             next(self._numbers),
             lambda outcome: put((True, outcome)),
             (lambda frame: put((False, frame))) if progress else None,
-            request.timeout or self.invoke_timeout,
+            (request.timeout or self.invoke_timeout) + self.permission_ttl,
         )
         try:
             self._submit(call, request)
@@ -157,7 +159,7 @@ class Channel:
             next(self._numbers),
             lambda outcome: self._hand_over(loop, future, outcome),
             (lambda frame: _call_soon(loop, progress, frame)) if progress else None,
-            request.timeout or self.invoke_timeout,
+            (request.timeout or self.invoke_timeout) + self.permission_ttl,
         )
         try:
             self._submit(call, request)
@@ -384,6 +386,7 @@ class Channel:
         try:
             limits = wire.decode(hello.limits)
             self.invoke_timeout = float(limits["invoke_timeout"])
+            self.permission_ttl = float(limits["permission_ttl"])
         except (msgspec.DecodeError, KeyError, TypeError, ValueError):
             pass
         self._up = True

@@ -204,7 +204,9 @@ class MultinodeConnection(Connection):
         if run_id:
             frame["run_id"] = run_id
         usual = _LIMITS.run_ttl if "agent" in what else _LIMITS.invoke_timeout_max
-        return await self._requests.ask(frame, (timeout or usual) + _GRACE, self.frame_limit, on_progress)
+        # Its time begins once somebody has allowed it, where it asks.
+        most = (timeout or usual) + _LIMITS.permission_ttl + _GRACE
+        return await self._requests.ask(frame, most, self.frame_limit, on_progress)
 
     async def permit(self, tool: str, summary: PermissionSummary, run_id: str) -> None:
         """Return once somebody allowed it."""
