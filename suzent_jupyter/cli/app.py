@@ -17,6 +17,7 @@ from . import (
     invite,
     joins,
     peers,
+    permissions,
     route,
     trigger,
 )
@@ -54,6 +55,7 @@ for module in (
     joins,
     control,
     peers,
+    permissions,
     trigger,
     route,
     conversations,

@@ -85,6 +85,8 @@ _COMMANDS = {
     "%suzent scope": "jupyter suzent scope",
     "%suzent conversations": "jupyter suzent conversations",
     "%suzent unauthorized": "jupyter suzent unauthorized",
+    "%suzent permissions": "jupyter suzent permissions",
+    "%suzent answer": "jupyter suzent answer",
     "%suzent use URL --token T": "--url URL --token T",
     "%suzent use URL": "--url URL",
     "%suzent ": "jupyter suzent node ",

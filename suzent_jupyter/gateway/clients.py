@@ -248,7 +248,8 @@ def submit_call(
         on_progress=on_progress,
         origin=_origin(call.origin),
     )
-    return start_call(gateway, prepared, origin=socket)
+    known = "" if socket is None or not is_frame_id(call.id) else str(call.id)
+    return start_call(gateway, prepared, origin=socket, call_id=known)
 
 
 def _origin(value: Any) -> dict[str, Any] | None:
