@@ -12,6 +12,7 @@ from .rest import Rest, segment
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .asking.asker import Asker
     from .chats import Chats
     from .conversation import Conversation
     from .origin import Origin
@@ -33,6 +34,8 @@ class Chatting:
 
         @cached_property
         def _chats(self) -> Chats: ...
+
+        def _watch_run(self, run_id: Callable[[], str]) -> Asker | None: ...
 
     # -- routing ----------------------------------------------------------------------------------------------
 
@@ -165,7 +168,9 @@ class Chatting:
         origin = self._origin.current()
         if origin:
             body["origin"] = origin
-        return ChatTurn(self._chats, self._rest, body, on_accepted)
+        turn = ChatTurn(self._chats, self._rest, body, on_accepted)
+        turn.asker = self._watch_run(lambda: turn.answer.run_id)
+        return turn
 
     def _chatted(self, answer: Answer) -> Answer:
         __tracebackhide__ = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -18,7 +18,7 @@ Record = dict[str, Any]
 _SHOWN = 50  # prompts that are shown whole; a frame of more says how many there are
 
 
-class PermissionsFrame(pd.DataFrame):  # type: ignore[misc]
+class PermissionsFrame(pd.DataFrame):
     """Prompts that wait or are over, indexed by id; what is cut out of it is an ordinary frame.
 
     Columns: ``command``, ``node`` (empty for this gateway itself), ``caller``, ``params`` (JSON, all that would be
@@ -27,7 +27,10 @@ class PermissionsFrame(pd.DataFrame):  # type: ignore[misc]
     (categories; missing while it waits), ``by``, ``run_id``, ``conversation_id``, ``node_id`` and ``sha256``.
     """
 
-    _metadata = ["_over"]
+    _metadata: ClassVar = ["is_history"]
+
+    #: Whether these are over.
+    is_history: bool
 
     @property
     def _constructor(self) -> type[pd.DataFrame]:
@@ -35,12 +38,12 @@ class PermissionsFrame(pd.DataFrame):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         if not len(self):
-            return _NONE[self._over]
+            return _NONE[self.is_history]
         return "\n\n".join("\n".join([title, *lines, typed]) for title, lines, typed in self._prompts()) + self._rest()
 
     def _repr_html_(self) -> str:
         if not len(self):
-            return html_block(f"<p>{escape(_NONE[self._over])}</p>")
+            return html_block(f"<p>{escape(_NONE[self.is_history])}</p>")
         parts = []
         for title, lines, typed in self._prompts():
             body = "\n".join(lines)
@@ -56,7 +59,7 @@ class PermissionsFrame(pd.DataFrame):  # type: ignore[misc]
 
     def _prompts(self) -> list[tuple[str, list[str], str]]:
         """Return the title, the lines of what would run, and what to type, of each."""
-        found = []
+        found: list[tuple[str, list[str], str]] = []
         for prompt_id, row in zip(self.index[:_SHOWN], self.iloc[:_SHOWN].to_dict("records"), strict=True):
             where = row["node"] or "this gateway"
             who = row["caller"] or "Somebody"
@@ -64,7 +67,7 @@ class PermissionsFrame(pd.DataFrame):  # type: ignore[misc]
             if row["params"] not in ("", "{}"):
                 lines.append(f"with {row['params']}")
             lines += [f"sends {file}" for file in row["files"].split("; ") if file]
-            if self._over:
+            if self.is_history:
                 why = row["reason"] if isinstance(row["reason"], str) else ""
                 by = f" by {row['by']}" if row["by"] else ""
                 how = f"{row['decision']} ({why}{by})"
@@ -97,12 +100,13 @@ _NONE = {
 def permissions_frame(items: list[Record], *, over: bool = False) -> PermissionsFrame:
     """Return prompts as a frame; ``over`` for those that are closed."""
     frame = PermissionsFrame(build("permissions", [_row(item) for item in items]))
-    frame._over = over
+    frame.is_history = over
     return frame
 
 
 def _row(item: Record) -> Record:
-    summary = item.get("summary") if isinstance(item.get("summary"), dict) else {}
+    said = item.get("summary")
+    summary: Record = said if isinstance(said, dict) else {}
     return {
         **item,
         "command": words.command(item),

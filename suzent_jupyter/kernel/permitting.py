@@ -122,7 +122,7 @@ class Permitting:
         return watch
 
     def _watch_run(self, run_id: Callable[[], str]) -> Asker | None:
-        """Return what asks about a run that the running cell waits for, and those it begins; None outside of IPython."""
+        """Return what asks about a run of the running cell, and those it begins; None outside of IPython."""
         waited_for = _waited_for()
         if waited_for is None:
             return None

@@ -94,7 +94,7 @@ class Asker:
     async def attend(self) -> None:
         """Do so beside whatever is awaited, until cancelled."""
         try:
-            while True:
+            while True:  # noqa: ASYNC110 - the place to type has no event to wait for
                 await asyncio.sleep(self.step())
         except Exception:
             logging.getLogger(__name__).exception("Asking for permission failed; answer elsewhere.")
