@@ -135,6 +135,7 @@ class Asker:
 
     def _ended(self, prompt_id: str, prompt: Record) -> None:
         asked = prompt_id == self._asked
+        inline = self._typing is not None and self._typing.is_inline
         if prompt_id in self._waiting:
             self._waiting.remove(prompt_id)
         closed = {**prompt, **self._feed.ended(prompt_id)}
@@ -142,7 +143,7 @@ class Asker:
         if asked:
             _desk.is_stale = True
             self._release()
-        self.say(f"{chr(10) if asked else ''}{words.outcome(closed, mine=mine)}")
+        self.say(f"{chr(10) if asked and inline else ''}{words.outcome(closed, mine=mine)}")
 
     # -- asking
 

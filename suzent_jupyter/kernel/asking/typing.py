@@ -28,7 +28,16 @@ class Typed:
 
 
 class Typing(Protocol):
-    """One place to type; at most one question at once."""
+    """One place to type; at most one question at once.
+
+    Attributes
+    ----------
+    is_inline : bool
+        Whether the question stands in the output, on a line that is not ended.
+    """
+
+    @property
+    def is_inline(self) -> bool: ...
 
     def ask(self, question: str) -> None:
         """Ask for a line."""
@@ -59,6 +68,8 @@ class FrontEnd:
 
     ``input()`` does the same but can't be taken back, and somebody else may answer first.
     """
+
+    is_inline = False
 
     def __init__(self, kernel: Any, parent: Any, ident: Any) -> None:
         self._kernel = kernel
@@ -111,6 +122,8 @@ class FrontEnd:
 class Terminal:
     """A terminal of Linux or macOS, which gives whole lines."""
 
+    is_inline = True
+
     def __init__(self) -> None:
         self._read = b""
 
@@ -142,6 +155,8 @@ class Terminal:
 
 class WindowsTerminal:
     """A console of Windows, which gives keys."""
+
+    is_inline = True
 
     def __init__(self) -> None:
         self._typed = ""

@@ -109,7 +109,7 @@ class TerminalView:
     def note(self, text: str) -> None:
         """Print something of ours between what comes in."""
         self._flush()
-        self._line(text.removeprefix("\n"))
+        self._line(text)
 
     def changed(self, event: dict[str, Any]) -> None:
         """Print what an event brought."""
