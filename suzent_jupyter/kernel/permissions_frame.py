@@ -69,7 +69,8 @@ class PermissionsFrame(pd.DataFrame):
             lines += [f"sends {file}" for file in row["files"].split("; ") if file]
             if self.is_history:
                 why = row["reason"] if isinstance(row["reason"], str) else ""
-                by = f" by {row['by']}" if row["by"] else ""
+                actor = words.by({"by": row["by"], "node_id": row["node_id"], "node_name": row["node"]})
+                by = f" by {actor}" if row["by"] else ""
                 how = f"{row['decision']} ({why}{by})"
                 title = (
                     f"[{words.short(prompt_id)}] {_time(row['asked_at'])}: {who}, {row['command']} on {where}: {how}"

@@ -78,17 +78,14 @@ class Asker:
         self._asked = ""
         self._typing: Typing | None = None
         self._mute = False
+        self._broken = False
         self._answered: dict[str, str] = {}  # the decisions that are on their way
         self._failed: dict[str, KernelError] = {}
         feed.start()
 
     def step(self) -> float:
         """Look, say, ask and take answers; return the seconds after which to do so again."""
-        self._look()
-        if self._asked:
-            self._read()
-        elif self._waiting:
-            self._ask()
+        self._guarded(self._steps)
         return TYPING if self._asked or self._answered else LOOK
 
     async def attend(self) -> None:
@@ -96,15 +93,36 @@ class Asker:
         try:
             while True:  # noqa: ASYNC110 - the place to type has no event to wait for
                 await asyncio.sleep(self.step())
-        except Exception:
-            logging.getLogger(__name__).exception("Asking for permission failed; answer elsewhere.")
         finally:
             self.close()
 
     def close(self) -> None:
-        """Ask no more."""
-        self._look()
+        """Say what has ended, and ask no more: a question that still stands is neither allowed nor denied."""
+        self._guarded(self._look)
+        if self._asked:
+            _desk.is_stale = True
         self._release()
+
+    def _steps(self) -> None:
+        self._look()
+        for prompt_id, prompt in self._known.items():
+            if prompt_id not in self._told:
+                self._told.add(prompt_id)
+                self._tell(prompt_id, prompt)
+        if self._asked:
+            self._read()
+        elif self._waiting:
+            self._ask()
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        if self._broken:
+            return
+        try:
+            work()
+        except Exception:  # what is waited for comes all the same, and can be answered elsewhere
+            self._broken = True
+            self._release()
+            logging.getLogger(__name__).exception("Asking for permission failed; answer elsewhere.")
 
     # -- what there is
 
@@ -114,10 +132,6 @@ class Asker:
             if prompt_id not in ours:
                 self._ended(prompt_id, prompt)
         self._known = ours
-        for prompt_id, prompt in ours.items():
-            if prompt_id not in self._told:
-                self._told.add(prompt_id)
-                self._tell(prompt_id, prompt)
         for prompt_id, error in list(self._failed.items()):
             del self._failed[prompt_id]
             self._answered.pop(prompt_id, None)
