@@ -143,7 +143,7 @@ class Cast:
         self.accounts = accounts
         self.seats: dict[str, Seat] = {}
         self.http: dict[str, httpx.AsyncClient] = {}
-        #: Run id → set once the agent may go on.
+        #: Set once the agent of `lab` may end its turns.
         self.go = asyncio.Event()
 
     def __getitem__(self, name: str) -> Seat:
@@ -163,7 +163,7 @@ class Cast:
         return list((await self.http[account].get("/permissions?history=1")).json()["permissions"])
 
     async def work(self, node: Worker, run: Frame) -> str:
-        """Answer a prompt once the test lets it."""
+        """Answer what somebody asks the agent, once the test lets it."""
         await self.go.wait()
         return "done"
 

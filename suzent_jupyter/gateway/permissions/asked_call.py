@@ -6,9 +6,11 @@ What is asked about is prepared and frozen before; what comes after the answer s
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import SuzentError
+from ...protocol.permissions import PermissionInfo
 from ..turns import LARGE_BYTES
 from .prompt import Question
 from .rule import must_ask
@@ -82,6 +84,7 @@ async def _ask_then_launch(
                 origin=origin,
                 call_id=call_id,
                 size=len(frozen.params),
+                on_asked=partial(_tell_caller, prepared),
             )
         )
         if not gateway.still_speaks(principal):
@@ -96,6 +99,15 @@ async def _ask_then_launch(
         gateway.dispatcher.note_refused(prepared, error.code)
         raise
     return await call  # cancelling this task cancels the call on the device
+
+
+def _tell_caller(prepared: Prepared, prompt: PermissionInfo) -> None:
+    """Say why it takes long; who is asked is not the caller's to know."""
+    if prepared.on_progress is not None:
+        waits = {"waits_for": "permission", "expires_at": prompt.expires_at}
+        prepared.on_progress(
+            {"seq": 0, "fraction": None, "message": "Waiting for somebody's permission.", "data": waits}
+        )
 
 
 async def _frozen(prepared: Prepared) -> Frozen:

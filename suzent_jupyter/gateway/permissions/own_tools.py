@@ -54,7 +54,7 @@ class OwnTools:
         summary = clean_summary(frame.get("summary"), tool)
         # Whatever the summary calls it, the tool is what is asked about and remembered.
         summary.command = tool
-        question = Question(run.principal, self._session, summary, run, own_tool=True, size=summary.params_bytes)
+        question = Question(run.principal, self._session, summary, run, own_tool=True, size=len(summary.params))
         task = self._tasks[request_id] = asyncio.ensure_future(self._ask(request_id, question))
         task.add_done_callback(lambda _: self._tasks.pop(request_id, None))
 

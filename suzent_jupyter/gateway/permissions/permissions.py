@@ -239,6 +239,8 @@ class Permissions:
         prompt.timer = loop.call_later(self._limits.permission_ttl, self._expire, prompt)
         self._tell(prompt.audience, prompt.request_frame())
         self._publish("added", prompt.info, prompt.audience)
+        if prompt.question.on_asked is not None:
+            prompt.question.on_asked(prompt.info)
 
     def open_frames(self, principal: Principal) -> list[dict[str, Any]]:
         """Return what a socket of people is told when it opens: the prompts that wait."""
@@ -282,7 +284,7 @@ class Permissions:
             elif prompt.overdue:
                 self._expire(prompt)
             raise
-        if kept == "session" and prompt.key is not None:
+        if kept == "session" and prompt.key is not None and not prompt.answered.done():
             self._remembered.put(prompt.key, decision, by)
         self._close(prompt, closed)
         if not prompt.answered.done():
@@ -372,10 +374,6 @@ class Permissions:
     def origin_closed(self, origin: object) -> None:
         """Forget what was allowed for the calls of a socket."""
         self._remembered.forget(lambda key: key.origin is origin)
-
-    def conversation_over(self, account: str, conversation_id: str) -> None:
-        """Forget what was allowed in a conversation that is gone."""
-        self._remembered.forget(lambda key: (key.account, key.conversation_id) == (account, conversation_id))
 
     # -- looking --
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,8 @@ class Question:
         How that socket names the call.
     size : int
         Bytes that are kept while it waits.
+    on_asked : callable, optional
+        Called with the prompt once somebody is asked: whoever waits may wonder why.
     """
 
     principal: Principal
@@ -48,6 +51,7 @@ class Question:
     origin: object | None = None
     call_id: str = ""
     size: int = 0
+    on_asked: Callable[[PermissionInfo], None] | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.asked import Cast, Frame, Make, Seat, cast
+from support.chats import Person
 from support.running import sync, until
 
 
@@ -127,11 +128,8 @@ async def test_a_page_that_is_loaded_again_finds_the_prompt(make_gateway: Make) 
         )
         prompt = await everybody["ada-page"].prompt()
         await everybody["ada-page"].socket.ws.close()
-        from support.asked import Seat as Page
-        from support.chats import Person
-
         async with Person(everybody.gateway) as person:
-            page = Page("again", person)
+            page = Seat("again", person)
             page.listen()
             assert (await page.prompt())["id"] == prompt["id"]
             assert (await page.answer(prompt["id"]))["decision"] == "allow"
@@ -193,8 +191,9 @@ async def test_an_answer_for_the_session_of_a_conversation(make_gateway: Make) -
         assert (await (await camera(run)))["ok"] and len(tab.prompts()) == 1
         # A later turn of the same conversation, and one of another.
         everybody.go.set()
-        await until(lambda: any(f["type"] == "chat.event" or f["type"] == "chat.accepted" for f in tab.frames))
+        await until(lambda: not everybody.gateway.service.gateway.runs._running, 20)
         everybody.go.clear()
+        assert (await (await camera(await turn("one"))))["ok"] and len(tab.prompts()) == 1
         other = await turn("two")
         ended = await camera(other)
         prompt = await tab.prompt()

@@ -15,6 +15,7 @@ from support.device import BareDevice
 from support.executing import Worker
 from support.gateways import Process
 from support.grants import holder
+from support.keyed import KeyedNode, admit, multinode_url
 from support.running import sync, until
 
 
@@ -97,6 +98,27 @@ async def test_the_caller_gives_up(make_gateway: Make, gives_up: Callable[[Cast]
             assert (await seat.answer(prompt["id"])).get("code", "permission_expired") == "permission_expired"
         await over(everybody, prompt["id"], "cancelled")
         assert everybody["ada-a"].calls == []
+
+
+@pytest.mark.parametrize("how", ["cancel", "hang up"])
+@pytest.mark.parametrize("caller", ["ada-b", "ada-page"])
+@sync
+async def test_the_caller_on_the_other_socket_gives_up(make_gateway: Make, caller: str, how: str) -> None:
+    async with cast(make_gateway, "ada-b", "ada-page", "ada-a") as everybody:
+        seat, node = everybody[caller], everybody["ada-a"]
+        request = {"node_id": node.node_id, "command": "guarded"}
+        await seat.send(type="node.invoke.request", id="c", **request)
+        prompt = await node.prompt()
+        if how == "cancel":
+            await seat.send(type="node.invoke.cancel", id="c")
+        else:
+            await seat.socket.ws.close()
+        await until(lambda: [each for each in node.closed() if each["id"] == prompt["id"]])
+        assert (await node.answer(prompt["id"])).get("code", "permission_expired") == "permission_expired"
+        await over(everybody, prompt["id"], "cancelled")
+        assert node.calls == []
+        rows = (await everybody.http["ada"].get("/audit")).json()["entries"]
+        assert [each["outcome"] for each in rows if each["action"] == "invoke"] == ["cancelled"]
 
 
 @sync
@@ -188,21 +210,21 @@ async def test_own_tools_are_asked_for_in_ones_own_turns_alone(make_gateway: Mak
         for wrong in ("none", None, 1, ["x"]):
             assert await refused(lab, run_id=wrong) == "run_unknown"
         assert await refused(lab, run_id=run, tool="\u202e") == "invalid_request"
-        await lab.send(type="permission.request", id="r", run_id=run, tool="shell", summary={"command": "ls"})
+        own = {"type": "permission.request", "run_id": run, "tool": "camera.snap"}
+        await lab.send(**own, id="r", summary={"command": "ls"})
         prompt = await tab.prompt()
-        assert prompt["tool"] == prompt["summary"]["command"] == "shell"
+        assert prompt["tool"] == prompt["summary"]["command"] == "camera.snap"
         assert await refused(lab, run_id=run) == "bad_frame"
         # What is allowed for a tool holds for no command that is called alike.
         await tab.answer(prompt["id"], "allow", "session")
         _, future = lab.socket.start(node_id=lab.node_id, command="camera.snap", run_id=run)
-        await lab.send(type="permission.request", id="cam", run_id=run, tool="camera.snap", summary={})
-        await until(lambda: len(tab.prompts()) == 3)
-        for prompt in await everybody.waiting("ada"):
-            await tab.answer(prompt["id"], "deny")
+        await tab.answer((await tab.prompt())["id"], "deny", "session")
         assert (await future)["error"]["code"] == "permission_denied"
-        await lab.send(type="permission.request", id="again", run_id=run, tool="shell", summary={"command": "rm"})
+        # Nor the other way round.
+        await lab.send(**own, id="again", summary={"command": "ls"})
         await until(lambda: [each for each in lab.closed() if each["id"] == "again"])
         assert [each["decision"] for each in lab.closed() if each["id"] == "again"] == ["allow"]
+        assert len(tab.prompts()) == 2
 
 
 @sync
@@ -291,3 +313,55 @@ async def test_a_device_with_an_agent_is_asked_for_it_as_a_whole(make_gateway: M
         assert invoke["params"]["message"] == "look around"
         await device.send({"type": "result", "request_id": invoke["request_id"], "success": True, "result": "seen"})
         assert (await future)["result"] == "seen"
+
+
+@sync
+async def test_a_device_asks_for_a_tool_of_its_agent(make_gateway: Make) -> None:
+    gateway = make_gateway()
+    features = ["agent", "permissions"]
+    async with (
+        BareDevice(gateway.node_url, "Phone", [{"name": "agent.run"}], features=features) as device,
+        BareDevice(gateway.node_url, "Other", features=["cancel"]) as other,
+        BareClient(gateway) as tab,
+    ):
+        await gateway.pair(device)
+        await gateway.pair(other)
+        await tab.send(type="subscribe", topics=["permissions"])
+        await tab.send(type="chat.send", id="q", message="look", target_node_id=device.node_id)
+        invoke = await device.recv("invoke")
+        run = invoke["params"]["run_id"]
+        request = {"type": "permission.request", "id": 7, "run_id": run, "tool": "shell", "summary": {"params": "ls"}}
+        await device.send({**request, "run_id": "none"})
+        error = await device.recv("error")
+        assert (error["code"], error["id"]) == ("run_unknown", 7)
+        # Without the feature it is a frame like any other that is not known.
+        await other.send(request)
+        await device.send(request)
+        prompt = await device.recv("permission.request")
+        assert prompt["relation"] == "web" and prompt["summary"]["params"] == "ls"
+        assert (await tab.change("permissions", "added"))["item"]["id"] == prompt["id"]
+        await tab.send(type="permission.response", id=prompt["id"], decision="allow")
+        ends = {(each := await device.recv("permission.resolved"))["id"]: each for _ in range(2)}
+        assert set(ends) == {7, prompt["id"]} and {each["decision"] for each in ends.values()} == {"allow"}
+        await other.send({"type": "ping"})
+        assert (await other.recv())["type"] == "pong"
+        # With the device goes what it asked.
+        await device.send({**request, "id": 8})
+        prompt = (await tab.change("permissions", "added"))["item"]
+        await device.ws.close()
+        assert (await tab.change("permissions", "removed"))["item"]["reason"] == "disconnected"
+
+
+@sync
+async def test_a_web_client_with_a_key_is_a_person(make_gateway: Make) -> None:
+    async with (
+        cast(make_gateway, "ada-mute") as everybody,
+        KeyedNode(multinode_url(everybody.gateway), "Tablet", role="web") as page,
+    ):
+        await admit(everybody.gateway, page)
+        node = everybody["ada-mute"].node_id
+        await page.send({"type": "node.invoke.request", "id": 1, "node_id": node, "command": "guarded"})
+        prompt = await page.recv("permission.request")
+        assert (prompt["relation"], prompt["caller"]) == ("web", "ada (Tablet)")
+        await page.send({"type": "permission.response", "id": prompt["id"], "decision": "allow"})
+        assert (await page.recv("node.invoke.result"))["ok"]

@@ -158,6 +158,9 @@ async def test_the_deadline_begins_when_it_is_allowed(make_gateway: Make) -> Non
     async with cast(make_gateway, "ada-tab", "ada-phone") as everybody:
         tab, phone = everybody["ada-tab"], everybody["ada-phone"]
         prompt = await ask(everybody, "ada-phone", timeout=0.4)
+        (progress,) = await until(lambda: [f for f in tab.frames if f["type"] == "progress"])
+        assert progress["message"] == "Waiting for somebody's permission." and progress["id"] == "c"
+        assert progress["data"] == {"waits_for": "permission", "expires_at": prompt["expires_at"]}
         loop = asyncio.get_running_loop()
         begun = loop.time()
         await until(lambda: loop.time() > begun + 0.5)
