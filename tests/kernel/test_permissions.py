@@ -74,6 +74,8 @@ def test_what_waits_is_shown_whole_and_answered(
 ) -> None:
     came = call({"key": EVIL, "long": "x" * 1500})
     (prompt,) = gw.waiting_permissions()
+    wait_for(lambda: "Waiting for your permission: guarded." in repr(shell.run("%suzent")))
+    assert "Next: %suzent permissions" in repr(shell.run("%suzent"))
     frame = shell.run("%suzent permissions")
     assert frame.index.tolist() == [prompt["id"]] and frame["node"].tolist() == ["Door"]
     assert str(frame["asked_at"].dtype) == str(frame["expires_at"].dtype) == "datetime64[us, UTC]"

@@ -202,7 +202,8 @@ class Asker:
             return
         answer = self._understood(line)
         if answer is None:
-            self.say("That is none of the answers.")
+            named = f", with {words.short(self._asked)} after it: another question was closed" if _desk.is_stale else ""
+            self.say(f"Type y, s or n{named}.")
             self._question()
             return
         prompt_id = self._asked
