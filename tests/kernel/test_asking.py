@@ -272,7 +272,7 @@ def test_where_nobody_can_type(door: Phone, gw: Gateway, gateway: ThreadedGatewa
     with environment(gateway):
         running.start()
         prompt = open_prompt(gw)
-    wait_for(lambda: book.cells[1].outputs, 20)
+    wait_for(lambda: "stream" in [output["output_type"] for output in book.cells[1].outputs], 20)
     gw.answer(prompt["id"], "allow")
     running.join(60)
     said = "".join(output.get("text", "") for output in book.cells[1].outputs if output["output_type"] == "stream")
