@@ -18,6 +18,7 @@ from . import (
     joins,
     memory,
     peers,
+    permissions,
     route,
     trigger,
 )
@@ -55,6 +56,7 @@ for module in (
     joins,
     control,
     peers,
+    permissions,
     trigger,
     route,
     conversations,

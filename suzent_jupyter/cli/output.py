@@ -86,6 +86,8 @@ _COMMANDS = {
     "%suzent conversations": "jupyter suzent conversations",
     "%suzent memory": "jupyter suzent memory",
     "%suzent unauthorized": "jupyter suzent unauthorized",
+    "%suzent permissions": "jupyter suzent permissions",
+    "%suzent answer": "jupyter suzent answer",
     "%suzent use URL --token T": "--url URL --token T",
     "%suzent use URL": "--url URL",
     "%suzent ": "jupyter suzent node ",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import SuzentError
-from ..protocol.wire import CallFrame, encode_ascii
+from ..protocol.wire import CallFrame, encode_ascii, is_frame_id
 from .calls import Outcome
 from .permissions.asked_call import start_call
 from .principals import Principal
@@ -55,7 +55,8 @@ def submit_call(
         on_progress=on_progress,
         origin=_origin(call.origin),
     )
-    return start_call(gateway, prepared, origin=socket)
+    known = "" if socket is None or not is_frame_id(call.id) else str(call.id)
+    return start_call(gateway, prepared, origin=socket, call_id=known)
 
 
 def _origin(value: Any) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from .rest import Rest, segment
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .asking.asker import Asker
     from .chats import Chats
     from .conversation import Conversation
     from .origin import Origin
@@ -38,6 +39,8 @@ class Chatting:
 
         @cached_property
         def _chats(self) -> Chats: ...
+
+        def _watch_run(self, run_id: Callable[[], str]) -> Asker | None: ...
 
     # -- routing ----------------------------------------------------------------------------------------------
 
@@ -177,7 +180,9 @@ class Chatting:
             if conversation_id:
                 _last_conversations[self._rest.whose] = conversation_id
 
-        return ChatTurn(self._chats, self._rest, body, on_accepted, begun)
+        turn = ChatTurn(self._chats, self._rest, body, on_accepted, begun)
+        turn.asker = self._watch_run(lambda: turn.answer.run_id)
+        return turn
 
     def _conversation_id(self, conversation: str) -> str:
         __tracebackhide__ = True

@@ -20,6 +20,7 @@ Record = dict[str, Any]
 _TIME = "datetime64[us, UTC]"
 _SPAN = "timedelta64[us]"
 _LINES = "lines"  # text with its line ends and blanks
+_REASONS = ["answered", "remembered", "granted", "expired", "no_interface", "disconnected", "cancelled", "restarted"]
 _FIELDS: dict[str, dict[str, str | list[str]]] = {
     "nodes": {
         "node": "string",
@@ -112,6 +113,28 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
         "requested_at": _TIME,
         "expires_at": _TIME,
         "replaces": "string",
+    },
+    "permissions": {
+        "id": "string",
+        "command": "string",
+        "node": "string",
+        "caller": "string",
+        "params": _LINES,
+        "files": "string",
+        "description": "string",
+        "relation": ["local", "web", "app", "cross_account", "grant"],
+        "asked_at": _TIME,
+        "expires_at": _TIME,
+        "resolved_at": _TIME,
+        "decision": ["allow", "deny"],
+        "reason": _REASONS,
+        "remember": ["once", "session"],
+        "by": "string",
+        "run_id": "string",
+        "conversation_id": "string",
+        "node_id": "string",
+        "params_bytes": "int64",
+        "sha256": "string",
     },
     "unauthorized": {
         "at": _TIME,
@@ -214,6 +237,7 @@ _INDEX = {
     "connections": ["gateway"],
     "peers": ["peer"],
     "grants": ["code"],
+    "permissions": ["id"],
     "unauthorized": ["at"],
     "candidates": ["node"],
     "conversations": ["conversation"],

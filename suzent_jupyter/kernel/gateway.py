@@ -18,6 +18,7 @@ from .mirror import Mirror
 from .origin import Origin
 from .pairing import Pairing
 from .peering import Peering
+from .permitting import Permitting
 from .plain import one_line
 from .rest import Rest
 from .results import Result
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .agent import Agents
+    from .asking.feed import Feed
     from .channel import Channel
     from .chats import Chats
     from .connections import Connection
@@ -82,7 +84,7 @@ def connect(url: str | None = None, token: str | None = None, *, pin: str | None
     return gateway
 
 
-class Gateway(Pairing, Peering, Chatting):
+class Gateway(Pairing, Peering, Chatting, Permitting):
     """The gateway that devices join; made by :func:`connect`.
 
     ``gateway["MyPhone"]`` is a connected node by name, id or unique id prefix. Methods block; ``ainvoke``,
@@ -122,6 +124,12 @@ class Gateway(Pairing, Peering, Chatting):
         from .memory import Memory
 
         return Memory(self._rest)
+
+    @cached_property
+    def _feed(self) -> Feed:
+        from .asking.feed import Feed
+
+        return Feed(self._channel)
 
     @cached_property
     def _mirror(self) -> Mirror:
@@ -278,7 +286,7 @@ class Gateway(Pairing, Peering, Chatting):
         body, progress = _arguments(params, timeout, on_progress)
         request = wire.Invoke(node, command, body, timeout, idempotency_key, self._origin.current())
         try:
-            frame = self._channel.call(request, progress)
+            frame = self._channel.call(request, progress, self._watch_call())
         except NodeNotFound as missing:
             return self._invoke_elsewhere(missing, node, command, params, timeout, idempotency_key)
         except (TypeError, OverflowError, UnicodeEncodeError) as error:
@@ -301,7 +309,7 @@ class Gateway(Pairing, Peering, Chatting):
         body, progress = _arguments(params, timeout, on_progress)
         request = wire.Invoke(node, command, body, timeout, idempotency_key, self._origin.current())
         try:
-            frame = await self._channel.acall(request, progress)
+            frame = await self._channel.acall(request, progress, self._watch_call())
         except NodeNotFound as missing:
             from .turns.running import on_thread
 

@@ -68,6 +68,10 @@ class PermissionInfo(Body):
         Where it would run; ``""`` for this gateway itself.
     run_id, conversation_id : str
         The turn that wants it; ``""`` for a call that is part of none.
+    top_run_id : str
+        The turn that one is part of, where an agent had another agent do it: the one somebody began.
+    call_id : str
+        The ``id`` of the frame a person called a node with by ``/ws/client``, for whoever waits for it to know it by.
     asked_at, expires_at, resolved_at : str
         UTC, ISO 8601.
     decision : str
@@ -86,7 +90,9 @@ class PermissionInfo(Body):
     node_id: str = ""
     node_name: str = ""
     run_id: str = ""
+    top_run_id: str = ""
     conversation_id: str = ""
+    call_id: str = ""
     asked_at: str = ""
     expires_at: str = ""
     resolved_at: str = ""

@@ -49,6 +49,11 @@ class Asker:
     run: Run | None = None
     remote: bool = False
 
+    @property
+    def top_run(self) -> str:
+        """The turn somebody began that it is part of; ``""`` if it is part of none."""
+        return (self.run.prompt.top_run or self.run.run_id) if self.run is not None else ""
+
     @classmethod
     def of_run(cls, run: Run) -> Asker:
         """Return who asks in a turn."""
@@ -182,6 +187,7 @@ def prompt_on(gateway: Gateway, asker: Asker, session: NodeSession, text: str, *
         node_id=session.node_id,
         node_name=session.display_name,
         chain=(*asker.chain, session.node_id),
+        top_run=asker.top_run,
         remote=remote,
         **more,
     )

@@ -31,6 +31,7 @@ def start_call(
     run: Run | None = None,
     agent: bool = False,
     origin: object | None = None,
+    call_id: str = "",
     principal: Principal | None = None,
 ) -> asyncio.Future[Outcome]:
     """Start a call that was prepared; where somebody must allow it, once that has happened.
@@ -43,6 +44,8 @@ def start_call(
         Whether an agent wants it, and no person.
     origin : object, optional
         The socket it came by, if it is part of no turn.
+    call_id : str
+        How that socket names it.
     principal : Principal, optional
         Who wants it, where the call itself has more rights than that.
 
@@ -63,12 +66,12 @@ def start_call(
     foreign = prepared.session.device.account != prepared.principal.account
     if not must_ask(capability, unwatched=agent or foreign):
         return gateway.dispatcher.launch(prepared)
-    asked = _ask_then_launch(gateway, prepared, principal or prepared.principal, run, origin)
+    asked = _ask_then_launch(gateway, prepared, principal or prepared.principal, run, origin, call_id)
     return gateway.dispatcher.hold(prepared, asyncio.ensure_future(asked))
 
 
 async def _ask_then_launch(
-    gateway: Gateway, prepared: Prepared, principal: Principal, run: Run | None, origin: object | None
+    gateway: Gateway, prepared: Prepared, principal: Principal, run: Run | None, origin: object | None, call_id: str
 ) -> Outcome:
     try:
         frozen = await _frozen(prepared)
@@ -79,6 +82,7 @@ async def _ask_then_launch(
                 frozen.summary,
                 run,
                 origin=origin,
+                call_id=call_id,
                 size=len(frozen.params),
                 on_asked=partial(_tell_caller, prepared),
             )

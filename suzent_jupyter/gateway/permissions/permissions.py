@@ -154,7 +154,7 @@ class Permissions:
         if conversation and audience.relation == "cross_account":
             conversation = namespaces.name_elsewhere(question.principal.account, conversation)
         return PermissionInfo(
-            id=secrets.token_urlsafe(12),
+            id=secrets.token_hex(12),  # read aloud and typed, its first characters at the least
             tool=question.summary.command,
             summary=question.summary,
             relation=audience.relation,
@@ -162,7 +162,9 @@ class Permissions:
             node_id=executor.node_id if executor is not None else "",
             node_name=clean_text(executor.display_name, 64) if executor is not None else "",
             run_id=run.run_id if run is not None else "",
+            top_run_id=(run.prompt.top_run or run.run_id) if run is not None else "",
             conversation_id=conversation,
+            call_id=question.call_id if audience.relation == "web" else "",
             asked_at=now_text(),
             expires_at=now_text(self._limits.permission_ttl),
         )

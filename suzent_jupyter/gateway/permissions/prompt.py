@@ -35,6 +35,8 @@ class Question:
         Whether it is a tool of the executor's own agent, and no command of the node.
     origin : object, optional
         The socket of a call that is part of no turn: an answer is remembered for it at the longest.
+    call_id : str
+        How that socket names the call.
     size : int
         Bytes that are kept while it waits.
     on_asked : callable, optional
@@ -47,6 +49,7 @@ class Question:
     run: Run | None = None
     own_tool: bool = False
     origin: object | None = None
+    call_id: str = ""
     size: int = 0
     on_asked: Callable[[PermissionInfo], None] | None = None
 

@@ -28,7 +28,13 @@ def _status(context: Context) -> Status:
     mirror = gateway._mirror
     mirror.look()  # not asked for: to list peers the gateway may have to wait for one
     return Status(
-        gateway.url, gateway.records("nodes"), gateway.records("pending"), enabled, grants, mirror.items("peers")
+        gateway.url,
+        gateway.records("nodes"),
+        gateway.records("pending"),
+        enabled,
+        grants,
+        mirror.items("peers"),
+        mirror.items("permissions"),
     )
 
 

@@ -85,7 +85,7 @@ class Requests:
             del self._waiting[request_id]
 
     def take(self, frame: dict[str, Any]) -> bool:
-        """Take what answers a request: a result, a list, memories, a decision, progress or an error. False: it answers none."""
+        """Take what answers a request, such as a result, a list, progress or an error. False: it answers none."""
         future, on_progress = self._waiting.get(str(frame.get("id")), (None, None))
         if future is None or future.done():
             return False
