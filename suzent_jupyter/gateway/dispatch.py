@@ -16,9 +16,11 @@ from ..protocol.limits import Limits
 from ..protocol.params import check_params, read_timeout
 from ..protocol.text import clean_text
 from ..protocol.wire import Raw, ResultFrame, decode, encode
+from .artifacts.call_files import CallFiles, params_limit
 from .audit import Audit, Row
 from .calls import Call, Outcome
 from .devices import Departure, Device
+from .failures import internal
 from .granting.coverage import require_command
 from .idempotency import Idempotency
 from .principals import Principal
@@ -40,6 +42,8 @@ class Dispatcher:
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._idempotency = Idempotency(limits, self._loop.time)
+        #: Keeps the large files in parameters; None where nothing is kept.
+        self.files: CallFiles | None = None
         self._request_ids = count(1)
         self._request_prefix = secrets.token_hex(4)
 
@@ -102,7 +106,11 @@ class Dispatcher:
             call.origin = origin
             if idempotency_key is not None:
                 call.idempotency, call.fingerprint = _key(principal, idempotency_key), fingerprint
-            session.submit(call)
+            if self.files is not None and self.files.needed(session, call.params):
+                self._prepare(session, call, self.files)
+            else:
+                _check_size(session, call, self._limits)
+                session.submit(call)
         except SuzentError as error:
             self._note(principal, session, command, error.code, None, origin)
             raise
@@ -140,11 +148,6 @@ class Dispatcher:
             encoded: bytes | memoryview = encode(check_params(capability, _object(params)))
         else:
             encoded = _raw_object(params)
-        limit = self._limits.frame_bytes if session.features is not None else self._limits.plain_params_bytes
-        if len(encoded) > limit:
-            raise SuzentError(
-                "too_large", f"The parameters take {len(encoded):,} bytes; {session.display_name} takes {limit:,}."
-            )
         return Call(
             f"{self._request_prefix}-{next(self._request_ids)}",
             session.node_id,
@@ -156,6 +159,36 @@ class Dispatcher:
             started + seconds,
             encoded,
         )
+
+    def _prepare(self, session: NodeSession, call: Call, files: CallFiles) -> None:
+        """Send a call once its files are kept. Others go on meanwhile, and its deadline counts."""
+        session.prepare(call)
+
+        async def work() -> None:
+            try:
+                call.params = await files.ready(call.principal.account, session, call.params)
+                if not call.future.done():
+                    self._check_ready(session, call)
+                    session.submit(call)
+            except SuzentError as error:
+                self.fail(call, error)
+            except Exception as error:
+                self.fail(call, internal("A call's files", error))
+
+        working = self._loop.create_task(work())
+        call.future.add_done_callback(lambda _: working.cancel())
+
+    def _check_ready(self, session: NodeSession, call: Call) -> None:
+        """Look again at what may have changed while files were kept."""
+        _check_size(session, call, self._limits)
+        self._settings.check_nodes_enabled()
+        if self._settings.denies(call.command):
+            raise SuzentError("command_denied", f"This gateway never runs '{call.command[:128]}'.")
+        if session.device.status == "paused":
+            raise SuzentError("paused", f"{session.display_name} is paused.")
+        if not self._registry.may_see(call.principal, session):
+            raise SuzentError("node_disconnected", f"{session.display_name} is no longer shared.")
+        session.capability(call.command, call.principal.grant)
 
     # -- how a call ends --
 
@@ -236,7 +269,8 @@ class Dispatcher:
             session.give_up(call, "deadline")
             message = f"{session.display_name} did not answer '{call.command}' within {seconds:g} s."
         else:
-            message = f"'{call.command}' waited {seconds:g} s for its turn on {session.display_name}."
+            what = "for its files to be kept" if session.prepares(call) else f"for its turn on {session.display_name}"
+            message = f"'{call.command}' waited {seconds:g} s {what}."
         self.fail(call, SuzentError("deadline", message))
 
     def _ended(self, session: NodeSession, call: Call, done: asyncio.Future[Outcome]) -> None:
@@ -289,6 +323,14 @@ class Dispatcher:
                 origin=origin,
                 detail=detail,
             )
+        )
+
+
+def _check_size(session: NodeSession, call: Call, limits: Limits) -> None:
+    limit = int(params_limit(session, limits))
+    if len(call.params) > limit:
+        raise SuzentError(
+            "too_large", f"The parameters take {len(call.params):,} bytes; {session.display_name} takes {limit:,}."
         )
 
 

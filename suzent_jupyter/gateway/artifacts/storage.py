@@ -16,6 +16,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -32,6 +33,7 @@ _PART_BYTES = 8 * MIB  # of a file that is sent to an object store; its smallest
 _THREADS = 8
 _PATIENCE = 30.0  # seconds for one step of a file system that may be a network away
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_WITHOUT_FOLDERS = ("s3", "s3a", "gs", "gcs", "az", "abfs", "adl")
 _S3_PATIENCE = {"connect_timeout": 5, "read_timeout": 20, "retries": {"max_attempts": 1}}
 _PLACE = re.compile(r"[0-9a-f]{8}-[0-9]{1,10}-[0-9a-f]{32}")
 
@@ -65,8 +67,9 @@ class Draft:
         from fsspec.spec import AbstractBufferedFile
 
         with self._lock:
-            if isinstance(self._file, AbstractBufferedFile) and not self._file.closed:
-                self._file.discard()
+            if isinstance(self._file, AbstractBufferedFile):
+                with contextlib.suppress(Exception):  # there may be nothing to discard any more
+                    self._file.discard()
                 self._file.closed = True  # or it would be completed when it is closed
             else:
                 with contextlib.suppress(OSError):
@@ -105,6 +108,11 @@ class Storage:
         """Whether nothing can be there yet. Blocks."""
         return not self._url and not self._directory.exists()
 
+    @property
+    def signs(self) -> bool:
+        """Whether the store may give out addresses of its own."""
+        return self._signs
+
     def close(self) -> None:
         """Take no more work."""
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -123,7 +131,9 @@ class Storage:
             raise SuzentError("stopping", "The gateway is stopping.") from None
         try:
             async with asyncio.timeout(_PATIENCE) as patience:
-                return await doing
+                done = await doing
+            self._told = ""
+            return done
         except SuzentError:
             raise
         except Exception as error:
@@ -138,10 +148,23 @@ class Storage:
         while piece := await self.run(next, pieces, b""):
             yield piece
 
+    async def draft(self, place: str) -> Draft:
+        """Begin a file; nothing is left of it where its caller does not wait any more."""
+        beginning = asyncio.ensure_future(self.run(self._draft, place))
+        try:
+            return await asyncio.shield(beginning)
+        except asyncio.CancelledError:
+            beginning.add_done_callback(self._abandoned)
+            raise
+
+    def _abandoned(self, begun: asyncio.Future[Draft]) -> None:
+        if not begun.cancelled() and begun.exception() is None:
+            with contextlib.suppress(RuntimeError):
+                self._threads.submit(begun.result().drop)
+
     # -- everything below blocks --
 
-    def draft(self, place: str) -> Draft:
-        """Begin a file."""
+    def _draft(self, place: str) -> Draft:
         files, folder = self._open()
         return Draft(files, f"{folder}/{place}")
 
@@ -192,6 +215,27 @@ class Storage:
         named = ((str(each["name"]).rstrip("/").rpartition("/")[2], each) for each in found)
         return {name: _made_at(each) for name, each in named if _PLACE.fullmatch(name)}
 
+    def unfinished(self) -> dict[str, tuple[float | None, str]]:
+        """Return what an object store holds of files that were never completed: when each began, and its upload."""
+        files, folder = self._open()
+        if not hasattr(files, "call_s3"):
+            return {}
+        bucket, _, prefix = folder.partition("/")
+        found = files.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=f"{prefix}/").get("Uploads", [])
+        named = ((str(each["Key"]).rpartition("/")[2], each) for each in found)
+        return {
+            name: (_made_at({"created": each.get("Initiated")}), each["UploadId"])
+            for name, each in named
+            if _PLACE.fullmatch(name)
+        }
+
+    def abort(self, uploads: dict[str, str]) -> None:
+        """Give up such files."""
+        files, folder = self._open()
+        bucket, _, prefix = folder.partition("/")
+        for place, upload in uploads.items():
+            files.call_s3("abort_multipart_upload", Bucket=bucket, Key=f"{prefix}/{place}", UploadId=upload)
+
     def _open(self) -> tuple[Any, str]:
         with self._opening:
             if self._opened is None:
@@ -205,7 +249,7 @@ class Storage:
             self._directory.mkdir(mode=0o700, exist_ok=True)
             if os.name == "posix":
                 self._directory.chmod(0o700)
-            return LocalFileSystem(skip_instance_cache=True), self._directory.as_posix()
+            return LocalFileSystem(auto_mkdir=True, skip_instance_cache=True), self._directory.as_posix()
         import fsspec
 
         options: dict[str, Any] = {"skip_instance_cache": True}
@@ -214,7 +258,8 @@ class Storage:
             options["config_kwargs"] = _S3_PATIENCE
         files, root = fsspec.core.url_to_fs(self._url, **options)
         folder = f"{str(root).rstrip('/')}/{self._owner}"
-        files.makedirs(folder, exist_ok=True)
+        if protocol not in _WITHOUT_FOLDERS:
+            files.makedirs(folder, exist_ok=True)
         return files, folder
 
     def _failed(self, why: str, error: Exception | None = None) -> SuzentError:
@@ -234,8 +279,8 @@ def _why(error: BaseException) -> str:
 def _made_at(facts: dict[str, Any]) -> float | None:
     for name in ("mtime", "LastModified", "created", "modified"):
         value = facts.get(name)
-        if hasattr(value, "timestamp"):
-            return float(value.timestamp())
+        if isinstance(value, datetime):
+            return value.timestamp()
         if isinstance(value, int | float):
             return float(value)
     return None
