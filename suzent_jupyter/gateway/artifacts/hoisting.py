@@ -122,8 +122,7 @@ def size_of(text: str, start: int = 0) -> int:
     """Return how many bytes base64 stands for; white space counts nothing."""
     chars = len(text) - start
     chars -= sum(text.count(space, start) for space in _SPACE)
-    tail = text[-16:].rstrip(_SPACE)
-    return (chars - (len(tail) - len(tail.rstrip("=")))) * 3 // 4
+    return (chars - min(text.count("=", start), 2)) * 3 // 4
 
 
 def decoded(text: str, start: int, path: str) -> Iterator[bytes]:
@@ -144,7 +143,7 @@ def decoded(text: str, start: int, path: str) -> Iterator[bytes]:
                 yield _decode(part[:whole], path)
         else:  # the end: padding is nowhere else
             rest = part + "".join(text[at + _STEP_CHARS :].split())
-            if len(rest) > _STEP_CHARS + 8:
+            if len(rest) > _STEP_CHARS + 8 or rest.count("=") > 2:
                 raise _broken(path)
             missing = -len(rest) % 4 if "=" not in rest else 0
             if rest:
