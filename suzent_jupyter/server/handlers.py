@@ -319,10 +319,12 @@ class LargeBodyHandler(RouteHandler):
             found = super().prepare()
             if found is not None:
                 await found
-            size = self.request.headers.get("Content-Length", "0")
-            self._count(int(size) if size.isdigit() else 0)
-            if self._refusal is None and (route := self.route()).streamed:
-                let_through(self.request, self.most_bytes(route))
+            size, route = self.request.headers.get("Content-Length", "0"), self.route()
+            announced = int(size) if size.isdigit() else 0
+            self._count(announced)
+            if route.streamed:
+                let_through(self.request, max(announced, self.most_bytes(route)))
+            if route.streamed and self._refusal is None:
                 self._pieces = BodyPieces()
                 self._taking = asyncio.ensure_future(self._answer_with(route, b"", {}, self._pieces))
                 self._taking.add_done_callback(lambda taking: taking.cancelled() or taking.exception())

@@ -8,6 +8,7 @@ from typing import Any
 from tornado.httputil import HTTPServerRequest
 
 _MARK = "suzent_file"
+_DROPPED = 256 * 1024 * 1024  # read and dropped beyond what is taken, so that whoever sends gets to read why
 
 
 class BodyPieces:
@@ -38,7 +39,7 @@ def let_through(request: HTTPServerRequest, most: int) -> None:
     """Have a request's body be as large as ``most`` bytes, and take as long as it takes: its sender is known."""
     setattr(request, _MARK, True)
     connection: Any = request.connection
-    connection.set_max_body_size(most)
+    connection.set_max_body_size(most + _DROPPED)
 
 
 def is_file(request: HTTPServerRequest) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 from pathlib import Path
 from typing import Any
 
+from suzent_jupyter.gateway.devices import Device
+
 from .device import BareDevice
-from .gateways import Addresses
+from .gateways import Addresses, ThreadedGateway
 
 
 def knowing(gateway: Addresses, name: str = "Scope", **hello: Any) -> BareDevice:
@@ -34,3 +37,10 @@ async def fetched(gateway: Addresses, url: str, **options: Any) -> Any:
     """Fetch without any token."""
     async with gateway.http(headers=options.pop("headers", {})) as http:
         return await http.get(url, **options)
+
+
+async def token_of(gateway: ThreadedGateway, account: str, org: str = "") -> str:
+    """Return a token of full authority for an account."""
+    device = Device("", b"", f"{account}'s token", scope="full", account=account, org=org)
+    _, token = await asyncio.to_thread(lambda: gateway.run(gateway.service.gateway.adopt(device)))
+    return token
