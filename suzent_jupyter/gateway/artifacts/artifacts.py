@@ -174,6 +174,7 @@ class Artifacts:
     async def find(self, account: str, value: Any) -> Kept | None:
         """Return the file that a reference from a caller names: its account's own, or one whose address is valid.
 
+        ``account`` is ``""`` for callers who may use addresses alone, such as other gateways.
         ``artifact_unknown`` where the address is one of ours and there is no such file for this caller; None for what
         is a reference to somewhere else.
         """
@@ -181,7 +182,9 @@ class Artifacts:
             return None
         artifact_id = self._addresses.read(value["url"])
         wanted = {"artifact_id": artifact_id} if artifact_id else {"account": account, "sha256": value["sha256"]}
-        kept = await self._gateway.store.run(lambda connection: rows.find(connection, **wanted))
+        kept = None
+        if artifact_id or account:
+            kept = await self._gateway.store.run(lambda connection: rows.find(connection, **wanted))
         if kept is not None and kept.sha256 == value["sha256"]:
             return kept
         if value["url"].startswith("/"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.artifacts import FEATURE, ArtifactReference
 from ...protocol.errors import SuzentError
 from ...protocol.wire import decode, encode
+from ..principals import Principal
 from ..session import NodeSession
 from .hoisting import Inline, Named, find, may_hold
 
@@ -39,7 +40,7 @@ class CallFiles:
     def _hoist_bytes(self, session: NodeSession) -> float | None:
         return self._limits.hoist_bytes if takes_references(session) else None
 
-    async def ready(self, account: str, session: NodeSession, params: bytes | memoryview) -> bytes | memoryview:
+    async def ready(self, principal: Principal, session: NodeSession, params: bytes | memoryview) -> bytes | memoryview:
         """Return the parameters as this node is to get them; the very same if there is nothing to change.
 
         Raises
@@ -49,13 +50,14 @@ class CallFiles:
             ``artifact_store_full``, ``artifact_store_failed``. Nothing may be sent then.
         """
         value, inline, named = await asyncio.to_thread(_read, params, self._hoist_bytes(session))
-        found = [(each, kept) for each in named if (kept := await self._artifacts.find(account, each.reference))]
+        own = principal.account if principal.grant is None else ""
+        found = [(each, kept) for each in named if (kept := await self._artifacts.find(own, each.reference))]
         if not inline and not found:
             return params
         if takes_references(session):
             for reference, kept in found:
                 await self._renew(reference, kept)
-            await self._hoist(account, inline)
+            await self._hoist(principal.account, inline)
         else:
             await self._put_inside(found, len(params), params_limit(session, self._limits))
         return await asyncio.to_thread(encode, value)
