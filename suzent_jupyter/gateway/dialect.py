@@ -28,7 +28,7 @@ class DeviceDialect:
             call.request_id.encode(),
             encode(call.command),
         )
-        return head, call.params, b',"timeout":%.3f}' % seconds
+        return head, call.params, b',"timeout":%.3f%s}' % (seconds, _addresses(call))
 
     def cancel(self, request_id: str, reason: str) -> bytes:
         """Return a ``cancel``."""
@@ -45,8 +45,13 @@ class MultinodeDialect:
             encode(call.node_id),
             encode(call.command),
         )
-        return head, call.params, b',"timeout_ms":%.0f}' % max(1.0, seconds * 1000)
+        return head, call.params, b',"timeout_ms":%.0f%s}' % (max(1.0, seconds * 1000), _addresses(call))
 
     def cancel(self, request_id: str, reason: str) -> bytes:
         """Return a ``node.invoke.cancel``."""
         return b'{"type":"node.invoke.cancel","id":"%s","reason":%s}' % (request_id.encode(), encode(reason))
+
+
+def _addresses(call: Call) -> bytes:
+    """Return the field that says which absolute addresses of files are ours: no parameter could say so itself."""
+    return b',"artifacts":%s' % encode(call.addresses) if call.addresses else b""

@@ -268,7 +268,7 @@ class Dispatcher:
 
         async def work() -> None:
             try:
-                call.params = await files.ready(call.principal, session, call.params)
+                call.params, call.addresses = await files.ready(call.principal, session, call.params)
                 if not call.future.done():
                     self._check_ready(session, call)
                     session.submit(call)

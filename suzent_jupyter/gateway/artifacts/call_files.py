@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...protocol.artifacts import FEATURE, ArtifactReference
 from ...protocol.errors import SuzentError
@@ -16,6 +16,19 @@ if TYPE_CHECKING:
     from ...protocol.limits import Limits
     from .artifacts import Artifacts
     from .rows import Kept
+
+
+class Ready(NamedTuple):
+    """Parameters as a node is to get them.
+
+    Attributes
+    ----------
+    addresses : tuple of str
+        The absolute addresses in them that are this gateway's own word; others are their caller's.
+    """
+
+    params: bytes | memoryview
+    addresses: tuple[str, ...] = ()
 
 
 class CallFiles:
@@ -40,7 +53,7 @@ class CallFiles:
     def _hoist_bytes(self, session: NodeSession) -> float | None:
         return self._limits.hoist_bytes if takes_references(session) else None
 
-    async def ready(self, principal: Principal, session: NodeSession, params: bytes | memoryview) -> bytes | memoryview:
+    async def ready(self, principal: Principal, session: NodeSession, params: bytes | memoryview) -> Ready:
         """Return the parameters as this node is to get them; the very same if there is nothing to change.
 
         Raises
@@ -53,14 +66,18 @@ class CallFiles:
         own = principal.account if principal.grant is None else ""
         found = [(each, kept) for each in named if (kept := await self._artifacts.find(own, each.reference))]
         if not inline and not found:
-            return params
+            return Ready(params)
+        addresses: tuple[str, ...] = ()
         if takes_references(session):
             for reference, kept in found:
                 await self._renew(reference, kept)
             await self._hoist(principal.account, inline)
+            urls = [each.holder[each.key]["url"] for each, _ in found]
+            urls += [each.holder[each.key]["url"] for each in inline]
+            addresses = tuple(dict.fromkeys(url for url in urls if not url.startswith("/")))
         else:
             await self._put_inside(found, len(params), params_limit(session, self._limits))
-        return await asyncio.to_thread(encode, value)
+        return Ready(await asyncio.to_thread(encode, value), addresses)
 
     async def _renew(self, each: Named, kept: Kept) -> None:
         said = each.reference
