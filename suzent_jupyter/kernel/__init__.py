@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .route import Route
     from .turns.answer import Answer
     from .turns.remote_file import RemoteFile
+    from .uploads import File
 
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "ConnectionLost",
     "ControlRequest",
     "Conversation",
+    "File",
     "Gateway",
     "KernelError",
     "NoGateway",
@@ -70,6 +72,7 @@ __getattr__ = lazy_names(
         "ConnectionLost": "errors",
         "ControlRequest": "control",
         "Conversation": "conversation",
+        "File": "uploads",
         "Gateway": "gateway",
         "KernelError": "errors",
         "NoGateway": "errors",

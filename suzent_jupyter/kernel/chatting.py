@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .route import Route
     from .turns.answer import Answer
     from .turns.chat import ChatTurn
+    from .uploads import Uploads
 
 Record = dict[str, Any]
 
@@ -33,6 +34,9 @@ class Chatting:
 
         @cached_property
         def _chats(self) -> Chats: ...
+
+        @cached_property
+        def _uploads(self) -> Uploads: ...
 
     # -- routing ----------------------------------------------------------------------------------------------
 
@@ -90,6 +94,7 @@ class Chatting:
         on_event: Callable[[Record], None] | None = None,
         on_accepted: Callable[[Record], None] | None = None,
         show: bool = False,
+        attachments: Sequence[Any] = (),
     ) -> Answer:
         """Have the node best suited answer a prompt, and wait. Interrupting the cell aborts the run on the node.
 
@@ -108,6 +113,8 @@ class Chatting:
             Called before the first event with the gateway's word on who answers and why.
         show : bool
             Show who answers, and the answer as it comes in, as the magic does.
+        attachments : sequence, optional
+            Files of this machine to send along: paths, :class:`~.uploads.File`, bytes, or files of results.
 
         Returns
         -------
@@ -127,11 +134,11 @@ class Chatting:
         """
         __tracebackhide__ = True
         if not show:
-            return self._chatted(self._chat_turn(prompt, node, conversation, on_accepted).run(on_event))
+            return self._chatted(self._chat_turn(prompt, node, conversation, on_accepted, attachments).run(on_event))
         from .turns.chat import show_accepted
         from .turns.live import live_view
 
-        turn = self._chat_turn(prompt, node, conversation, on_accepted or show_accepted)
+        turn = self._chat_turn(prompt, node, conversation, on_accepted or show_accepted, attachments)
         turn.answer.shown()
         return self._chatted(turn.run(on_event, live_view(turn.answer)))
 
@@ -141,6 +148,7 @@ class Chatting:
         node: str | None = None,
         conversation: str | None = None,
         on_event: Callable[[Record], None] | None = None,
+        attachments: Sequence[Any] = (),
     ) -> Answer:
         """Chat without blocking the event loop; as :meth:`chat`.
 
@@ -149,11 +157,18 @@ class Chatting:
         __tracebackhide__ = True
         from .turns.running import on_thread
 
-        turn = await on_thread(lambda: self._chat_turn(prompt, node, conversation, None))
+        turn = await on_thread(lambda: self._chat_turn(prompt, node, conversation, None, attachments, shown=False))
         return self._chatted(await turn.arun(on_event))
 
     def _chat_turn(
-        self, prompt: str, node: str | None, conversation: str | None, on_accepted: Callable[[Record], None] | None
+        self,
+        prompt: str,
+        node: str | None,
+        conversation: str | None,
+        on_accepted: Callable[[Record], None] | None,
+        attachments: Sequence[Any],
+        *,
+        shown: bool = True,
     ) -> ChatTurn:
         from .turns.chat import ChatTurn
 
@@ -165,7 +180,11 @@ class Chatting:
         origin = self._origin.current()
         if origin:
             body["origin"] = origin
-        return ChatTurn(self._chats, self._rest, body, on_accepted)
+
+        def send_files(stopped: Callable[[], bool]) -> list[Record]:
+            return self._uploads.attachments(attachments, shown=shown, stopped=stopped)
+
+        return ChatTurn(self._chats, self._rest, body, on_accepted, send_files if len(attachments) else None)
 
     def _chatted(self, answer: Answer) -> Answer:
         __tracebackhide__ = True

@@ -33,10 +33,18 @@ class ChatTurn(Running):
         The fields of ``chat.send``.
     on_accepted : callable, optional
         Called with ``chat.accepted`` before the first event.
+    send_files : callable, optional
+        Sends the prompt's files ahead and returns them as the frame carries them; it asks what it is given whether to
+        give up.
     """
 
     def __init__(
-        self, chats: Chats, rest: Rest, body: Record, on_accepted: Callable[[Record], None] | None = None
+        self,
+        chats: Chats,
+        rest: Rest,
+        body: Record,
+        on_accepted: Callable[[Record], None] | None = None,
+        send_files: Callable[[Callable[[], bool]], list[Record]] | None = None,
     ) -> None:
         if not str(body.get("message", "")).strip():
             raise UsageError("There is nothing to ask: the prompt is empty.", hint="Such as `%suzent chat Hello`.")
@@ -45,10 +53,13 @@ class ChatTurn(Running):
         self._rest = rest
         self._body = body
         self._on_accepted = on_accepted
+        self._send_files = send_files
         self._chat: Chat | None = None
 
     def open(self) -> Stream:
         """Send the prompt and wait until the gateway says who answers."""
+        if self._send_files is not None:
+            self._body["attachments"] = self._send_files(self._left.is_set)
         self._chat = chat = self._chats.begin(self._body)
         try:
             while (accepted := chat.wait_for_acceptance(_SLICE)) is None:
