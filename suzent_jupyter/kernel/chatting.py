@@ -184,7 +184,8 @@ class Chatting:
         def send_files(stopped: Callable[[], bool]) -> list[Record]:
             return self._uploads.attachments(attachments, shown=shown, stopped=stopped)
 
-        return ChatTurn(self._chats, self._rest, body, on_accepted, send_files if len(attachments) else None)
+        along = not isinstance(attachments, list | tuple) or len(attachments) > 0
+        return ChatTurn(self._chats, self._rest, body, on_accepted, send_files if along else None)
 
     def _chatted(self, answer: Answer) -> Answer:
         __tracebackhide__ = True

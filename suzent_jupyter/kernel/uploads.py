@@ -105,7 +105,7 @@ class Uploads:
 
     def needed(self, params: Any) -> bool:
         """Tell whether :meth:`ready` has something to do; it takes time, and nearly no call needs it."""
-        return isinstance(params, Mapping) and _holds_large(params, 0)
+        return isinstance(params, Mapping) and holds_large(params)
 
     def ready(self, params: Any, *, shown: bool = True, stopped: Callable[[], bool] = bool) -> Any:
         """Return parameters in which what is large is a reference; unchanged for a gateway that keeps nothing.
@@ -156,7 +156,7 @@ class Uploads:
                 self._rest.get("/artifacts/-")
                 knows = False
             except KernelError as error:
-                if error.code not in ("artifact_unknown", "not_found", "method_not_allowed", "unreachable", "unknown"):
+                if error.status not in (404, 405):
                     raise
                 knows = error.code == "artifact_unknown"
             self._known[url] = knows
@@ -206,11 +206,12 @@ class Uploads:
         return reference
 
 
-def _holds_large(value: Any, depth: int) -> bool:
+def holds_large(value: Any, depth: int = 0) -> bool:
+    """Tell whether there is something in a value that is better not inside a frame."""
     if isinstance(value, Mapping):
-        return depth < _DEPTH and any(_holds_large(each, depth + 1) for each in value.values())
+        return depth < _DEPTH and any(holds_large(each, depth + 1) for each in value.values())
     if isinstance(value, list | tuple):
-        return depth < _DEPTH and any(_holds_large(each, depth + 1) for each in value)
+        return depth < _DEPTH and any(holds_large(each, depth + 1) for each in value)
     return _is_large(value)
 
 
