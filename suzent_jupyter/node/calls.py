@@ -221,7 +221,6 @@ class Calls:
         try:
             answer, error = await self._outcome(call, command, frame, known)
             if not self._closed:
-                await call.flush_progress()
                 await self._send(answer)
         except ConnectionClosed:
             error = "the connection was lost"
@@ -256,6 +255,7 @@ class Calls:
                 code, error = FAILED, f"{type(problem).__name__}: {problem}"
             call.cancelled = True  # a thread that still works on it hears so
         error = to_wire(error)[:_ERROR_CHARS]
+        await call.flush_progress()  # before the end gets its number, where events have one
         return call.dialect.failure(error, code), error
 
     async def _run(self, call: Call, command: str, frame: dict[str, Any], known: Mapping[str, Capability]) -> bytes:
@@ -281,8 +281,10 @@ class Calls:
         else:
             value = await self._threads.run(lambda: self._work(call, function))
             if isinstance(value, _Done):
+                await call.flush_progress()
                 return value.frame
             value = await self._interruptible(call, value)
+        await call.flush_progress()
         if is_small(value):
             return call.dialect.result(value, self._frame_limit)
         return await self._threads.run(lambda: call.dialect.result(value, self._frame_limit))
