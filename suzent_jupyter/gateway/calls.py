@@ -10,6 +10,9 @@ from typing import Any
 from ..protocol.wire import NULL, Raw, ascii_json
 from .principals import Principal
 
+#: What the rest of a call's frame takes, near enough.
+FRAME_HEAD_BYTES = 256
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -65,4 +68,4 @@ class Call:
     @property
     def frame_size(self) -> int:
         """Bytes of the frame, near enough."""
-        return len(self.params) + 256
+        return len(self.params) + FRAME_HEAD_BYTES
