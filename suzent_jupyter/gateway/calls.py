@@ -10,6 +10,9 @@ from typing import Any
 from ..protocol.wire import NULL, Raw, ascii_json
 from .principals import Principal
 
+#: What the rest of a call's frame takes, near enough.
+FRAME_HEAD_BYTES = 256
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -68,4 +71,4 @@ class Call:
     @property
     def frame_size(self) -> int:
         """Bytes of the frame, near enough."""
-        return len(self.params) + sum(map(len, self.addresses)) + 256
+        return len(self.params) + sum(map(len, self.addresses)) + FRAME_HEAD_BYTES

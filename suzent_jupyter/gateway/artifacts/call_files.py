@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...protocol.artifacts import FEATURE, ArtifactReference
 from ...protocol.errors import SuzentError
 from ...protocol.wire import decode, encode
+from ..calls import FRAME_HEAD_BYTES
 from ..principals import Principal
 from ..session import NodeSession
 from .hoisting import Inline, Named, find, may_hold
@@ -124,8 +125,8 @@ def takes_references(session: NodeSession) -> bool:
 
 
 def params_limit(session: NodeSession, limits: Limits) -> float:
-    """Return how many bytes of parameters a node takes."""
-    return limits.frame_bytes if session.features is not None else limits.plain_params_bytes
+    """Return how many bytes of parameters a node takes: those of a frame, with something around them."""
+    return limits.frame_bytes - FRAME_HEAD_BYTES if session.features is not None else limits.plain_params_bytes
 
 
 def _read(params: bytes | memoryview, hoist_bytes: float | None) -> tuple[Any, list[Inline], list[Named]]:

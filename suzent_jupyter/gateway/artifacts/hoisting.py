@@ -20,6 +20,7 @@ _STEP_CHARS = 256 * 1024  # a multiple of 4
 _SPACE = " \t\n\r\f"
 _DATA_URL = re.compile(r"data:([^,;\s]{0,128})((?:;[^,;\s]{1,128}){0,8});base64,", re.IGNORECASE)
 _BASE64_CHARS = re.compile(r"[A-Za-z0-9+/ \t\n\r\f]*={0,2}[ \t\n\r\f]*")
+_LEAST_BYTES = 110  # a reference has a SHA-256 and four names in it
 _LOOKED_AT = 64  # quotation marks, one by one; a large text has few of them
 _WORDS = (b'sha256"', b'base64"', b"data:", b"DATA:", b"Data:")
 _MENTIONS = re.compile(b'"(?=' + b"|".join(_WORDS) + b")")
@@ -76,6 +77,8 @@ def may_hold(params: bytes | memoryview, hoist_bytes: float | None) -> bool:
     hoist_bytes : float, optional
         Content that is larger is hoisted; None for nodes to which everything goes inside the frame.
     """
+    if len(params) < _LEAST_BYTES:
+        return False
     hoists = hoist_bytes is not None and len(params) > hoist_bytes * 4 / 3
     words = _WORDS if hoists else _WORDS[:1]
     raw = params if isinstance(params, bytes) else bytes(params)
