@@ -19,9 +19,11 @@ from ..protocol.params import check_params, read_timeout
 from ..protocol.text import clean_text
 from ..protocol.wire import Raw, ResultFrame, decode, encode
 from .agent_terms import on_terms
+from .artifacts.call_files import CallFiles, params_limit
 from .audit import Audit, Row
 from .calls import Call, Outcome
 from .devices import Departure, Device
+from .failures import internal
 from .granting.coverage import require_command
 from .idempotency import Idempotency
 from .principals import Principal
@@ -74,6 +76,8 @@ class Dispatcher:
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._idempotency = Idempotency(limits, self._loop.time)
+        #: Keeps the large files in parameters; None where nothing is kept.
+        self.files: CallFiles | None = None
         self._request_ids = count(1)
         self._request_prefix = secrets.token_hex(4)
 
@@ -220,7 +224,10 @@ class Dispatcher:
             prepared.idempotency,
             prepared.fingerprint,
         )
-        session.submit(call)
+        if self._has_files(session, params):
+            self._prepare(session, call)
+        else:
+            session.submit(call)
         call.timer = self._loop.call_at(call.deadline, self._deadline, session, call, prepared.seconds)
         call.future.add_done_callback(lambda done: self._ended(session, call, done))
         return call.future
@@ -244,18 +251,47 @@ class Dispatcher:
             encoded: bytes | memoryview = encode(check_params(capability, _object(params), session.platform))
         else:
             encoded = _raw_object(params)
-        limit = self._limits.frame_bytes if session.features is not None else self._limits.plain_params_bytes
-        if len(encoded) > limit:
-            raise SuzentError(
-                "too_large", f"The parameters take {len(encoded):,} bytes; {session.display_name} takes {limit:,}."
-            )
+        if not self._has_files(session, encoded):
+            _check_size(session, encoded, self._limits)
         return capability, encoded
+
+    def _has_files(self, session: NodeSession, params: bytes | memoryview) -> bool:
+        return self.files is not None and self.files.needed(session, params)
 
     def _check_state(self, session: NodeSession, command: str) -> None:
         if self._settings.denies(command):
             raise SuzentError("command_denied", f"This gateway never runs '{command[:128]}'.")
         if session.device.status == "paused":
             raise SuzentError("paused", f"{session.display_name} is paused.")
+
+    def _prepare(self, session: NodeSession, call: Call) -> None:
+        """Send a call once its files are kept. Others go on meanwhile, and its deadline counts."""
+        files = self.files
+        assert files is not None
+        session.prepare(call)
+
+        async def work() -> None:
+            try:
+                call.params, call.addresses = await files.ready(call.principal, session, call.params)
+                if not call.future.done():
+                    self._check_ready(session, call)
+                    session.submit(call)
+            except SuzentError as error:
+                self.fail(call, error)
+            except Exception as error:
+                self.fail(call, internal("A call's files", error))
+
+        working = self._loop.create_task(work())
+        call.future.add_done_callback(lambda _: working.cancel())
+
+    def _check_ready(self, session: NodeSession, call: Call) -> None:
+        """Look again at what may have changed while files were kept."""
+        _check_size(session, call.params, self._limits)
+        self._settings.check_nodes_enabled()
+        self._check_state(session, call.command)
+        if not self._registry.may_see(call.principal, session):
+            raise SuzentError("node_disconnected", f"{session.display_name} is no longer shared.")
+        session.capability(call.command, call.principal)
 
     # -- how a call ends --
 
@@ -336,7 +372,8 @@ class Dispatcher:
             session.give_up(call, "deadline")
             message = f"{session.display_name} did not answer '{call.command}' within {seconds:g} s."
         else:
-            message = f"'{call.command}' waited {seconds:g} s for its turn on {session.display_name}."
+            what = "for its files to be kept" if session.prepares(call) else f"for its turn on {session.display_name}"
+            message = f"'{call.command}' waited {seconds:g} s {what}."
         self.fail(call, SuzentError("deadline", message))
 
     def _ended(self, session: NodeSession, call: Call, done: asyncio.Future[Outcome]) -> None:
@@ -389,6 +426,14 @@ class Dispatcher:
                 origin=origin,
                 detail=detail,
             )
+        )
+
+
+def _check_size(session: NodeSession, params: bytes | memoryview, limits: Limits) -> None:
+    limit = int(params_limit(session, limits))
+    if len(params) > limit:
+        raise SuzentError(
+            "too_large", f"The parameters take {len(params):,} bytes; {session.display_name} takes {limit:,}."
         )
 
 

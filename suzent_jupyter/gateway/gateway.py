@@ -20,6 +20,7 @@ from .answering.model_agents import of_model
 from .answering.runs import Runs
 from .approving import Approvals
 from .artifacts.artifacts import Artifacts
+from .artifacts.call_files import CallFiles
 from .audit import Audit, Row
 from .changes import Changes
 from .choosing.chooser import Chooser
@@ -148,6 +149,7 @@ class Gateway:
         self.permissions = Permissions(self)
         self.memories = Memories(self.store, self.audit, limits, account)
         self.artifacts = Artifacts(self, artifact_url)
+        self.dispatcher.files = CallFiles(self.artifacts, limits)
         self.runs = Runs(self)
         self.inbox = Inbox(self)
         self.peer_files = PeerFiles(limits)
@@ -167,6 +169,7 @@ class Gateway:
         def load(connection: sa.Connection) -> list[Device]:
             self.settings.remember(connection)
             identity.append(load_identity(connection))
+            self.artifacts.load(connection)
             self.inbox.load(connection)
             self.conversations.load(connection)
             self.permissions.load(connection)
@@ -179,6 +182,7 @@ class Gateway:
         self.credentials.start(devices)
         self.ready.set()
         self.permissions.start()
+        self.artifacts.begin()
         self.inbox.begin()
         if self.router_model:
             self.chooser.prepare()
@@ -195,6 +199,7 @@ class Gateway:
         await asyncio.gather(self.inbox.stop(), self.runs.stop(), self.chooser.close())
         self.peer_files.close()
         self.grants.close()
+        await self.artifacts.stop()
         await self.credentials.stop()
         await close_clients()
         await self.audit.flush()

@@ -184,6 +184,8 @@ artifacts = sa.Table(
     sa.Column("account", sa.String, primary_key=True),
     sa.Column("sha256", sa.String, primary_key=True),
     sa.Column("artifact_id", sa.String, nullable=False, unique=True),
+    # Its name where files lie, which says whose leftover it is when the row is missing.
+    sa.Column("place", sa.String, nullable=False, unique=True),
     sa.Column("size", sa.Integer, nullable=False),
     # Unix seconds.
     sa.Column("expires_at", sa.Float, nullable=False),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .route import Route
     from .turns.answer import Answer
     from .turns.remote_file import RemoteFile
+    from .uploads import File
 
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "ConnectionLost",
     "ControlRequest",
     "Conversation",
+    "File",
     "Gateway",
     "KernelError",
     "NoGateway",
@@ -72,6 +74,7 @@ __getattr__ = lazy_names(
         "ConnectionLost": "errors",
         "ControlRequest": "control",
         "Conversation": "conversation",
+        "File": "uploads",
         "Gateway": "gateway",
         "KernelError": "errors",
         "NoGateway": "errors",

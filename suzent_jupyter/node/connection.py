@@ -16,6 +16,7 @@ from ..protocol.limits import MIB
 from ..protocol.wire import decode
 from .calls import Calls, OnCall
 from .capability import Capability
+from .fetching import Fetcher
 from .prompts import OnPermission, Prompts
 from .threads import Threads
 from .verdicts import Lost, refusal, text_of, verdict
@@ -37,6 +38,10 @@ class Device(Protocol):
     @property
     def on_permission(self) -> OnPermission | None:
         """What asks the person at this device."""
+
+    @property
+    def fetcher(self) -> Fetcher:
+        """What gets the files of calls."""
 
     def own_features(self) -> list[str]:
         """Return what is announced beside what the protocol does anyway."""
@@ -153,6 +158,7 @@ class Connection:
             progress_interval=0.1 if "progress" in self.features else None,
             events="agent" in self.features,
             on_call=self._on_call,
+            fetcher=self._device.fetcher,
         )
         await self._device.on_connected(connected, self)
         try:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
 
 from ..protocol.address import GATEWAY_PATH, NODE_PATH
+from ..protocol.artifacts import FEATURE as ARTIFACTS
 from ..protocol.device import AGENT_COMMAND, ConnectMessage, EventMessage
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
@@ -30,6 +31,7 @@ from .capability import Capability, collect
 from .connection import Connection
 from .current import Work, current_work
 from .direct import Direct, quiet
+from .fetching import Fetcher
 from .multinode.asking import Asking
 from .multinode.connection import MultinodeConnection
 from .multinode.credentials import Credentials
@@ -167,6 +169,7 @@ class NodeHost(Asking):
         self.node_identity = node_identity
         self.vault = vault or TokenVault()
         self._trust = Trust(self.url, pin, self.vault)
+        self.fetcher = Fetcher(self.url, self._trust)
         self.credentials = Credentials(self.url, self.name, self.gateway_id, self.vault)
         self.on_status = on_status
         self.on_call = on_call
@@ -399,7 +402,7 @@ class NodeHost(Asking):
 
     def own_features(self) -> list[str]:
         """Return what this node announces beside what its protocol does anyway."""
-        return [PERMISSIONS] if self.on_permission is not None else []
+        return [ARTIFACTS, *([PERMISSIONS] if self.on_permission is not None else [])]
 
     def describe(self) -> NodeDescription:
         """Return what this node says of itself (``multinode``)."""

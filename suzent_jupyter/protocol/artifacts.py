@@ -24,6 +24,8 @@ class ArtifactReference(Body):
         Bytes.
     sha256 : str
         Hexadecimal, of the content; whoever fetches it compares.
+    data_url : bool
+        Whether text stood there, a ``data:`` URL: whoever puts the content back writes it so again.
     """
 
     url: str
@@ -32,6 +34,7 @@ class ArtifactReference(Body):
     size: int
     sha256: str
     expires_at: str = ""
+    data_url: bool = False
 
 
 class ArtifactResponse(Body):

@@ -42,7 +42,9 @@ class Limits:
         1 * MIB, "bytes", "parameters for nodes without features: old clients close on more"
     )
     body_bytes: int = _limit(1 * MIB, "bytes", "an HTTP request body")
-    invoke_body_bytes: int = _limit(25 * MIB, "bytes", "the body of an invoke")
+    invoke_body_bytes: int = _limit(
+        28 * MIB, "bytes", "the body of an invoke: base64 of 20 MiB, which may go to its node as a reference"
+    )
     stranger_body_bytes: int = _limit(
         64 * KIB, "bytes", "of a body, what is kept before its sender is known; and the most where anyone may send one"
     )

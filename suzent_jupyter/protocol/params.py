@@ -14,6 +14,7 @@ from itertools import islice
 from reprlib import Repr
 from typing import Any
 
+from .artifacts import is_reference
 from .capabilities import TYPE_NAMES, CapabilitySchema
 from .errors import SuzentError
 from .paths import convert_path
@@ -127,7 +128,8 @@ def _fits(value: Any, kind: str) -> bool:
         case "object":
             return isinstance(value, dict)
         case "bytes":
-            return isinstance(value, str) or (isinstance(value, dict) and isinstance(value.get("base64"), str))
+            part = isinstance(value, dict) and isinstance(value.get("base64"), str)
+            return isinstance(value, str) or part or is_reference(value)
         case "null":
             return value is None
     return False

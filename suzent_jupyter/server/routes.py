@@ -54,6 +54,8 @@ class Route:
         Whether callers who show a token, or are logged in to Jupyter, are known although anyone may come.
     owner : bool
         Whether it is for the account alone that owns the gateway.
+    streamed : bool
+        Whether the body is a file, which the endpoint takes as it comes.
     media, status : str, int
         What a good answer is, for the OpenAPI document.
     """
@@ -71,6 +73,7 @@ class Route:
     status: int = 200
     recognises: bool = False
     owner: bool = False
+    streamed: bool = False
 
     @property
     def pattern(self) -> str:
@@ -172,7 +175,8 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/memory", memory.save_memory, _FULL, "write", memory_bodies.MemorySave, memory_bodies.MemorySaved),
     Route("DELETE", "/memory", memory.forget_memories, _FULL, "write",
           memory_bodies.MemoryForget, memory_bodies.MemoryForgotten),
-    Route("POST", "/artifacts", artifacts.keep_artifact, _FULL, "execute", None, artifact_bodies.ArtifactResponse),
+    Route("POST", "/artifacts", artifacts.keep_artifact, _FULL, "execute",
+          None, artifact_bodies.ArtifactResponse, streamed=True),
     Route("GET", "/artifacts/{id}", artifacts.serve_artifact, _NONE, "read", media=_FILE),
     Route("GET", "/audit", endpoints.list_audit, _FULL, "read", None, rest.AuditResponse),
     Route("GET", "/openapi.json", endpoints.openapi, _FULL, "read"),

@@ -171,6 +171,12 @@ class GatewayService:
         return self._host
 
     @property
+    def artifact_bytes(self) -> float:
+        """How large a file may be that is sent here to be kept."""
+        assert self._config is not None
+        return self._config.limits.artifact_bytes
+
+    @property
     def guest(self) -> Guest | None:
         """The way to the gateway in another server; None if it is here, or nowhere."""
         return self._guest

@@ -18,11 +18,15 @@ from ..permissions.asked_call import start_call
 from ..principals import Authority, Principal
 from ..session import NodeSession
 from .agent_events import AgentEvents, Numbered
+from .kept_files import keep_attachments
 from .turn_bodies import shorten, turn_body
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ag_ui.core import BaseEvent
 
+    from ...protocol.artifacts import ArtifactReference
     from ..gateway import Gateway
 
 _PLAIN_ATTACHMENT_BYTES = 256 * 1024  # for devices that close on frames above 1 MiB
@@ -56,7 +60,8 @@ class DeviceAgent:
         """
         await load_events()
         events = AgentEvents(self._gateway.limits)
-        params = await asyncio.to_thread(self._params, turn)
+        kept = await keep_attachments(self._gateway, self._principal.account, self._session, turn)
+        params = await asyncio.to_thread(self._params, turn, kept)
         if not self._session.alive:
             raise SuzentError("node_disconnected", f"{self.name} disconnected.")
         limits = self._gateway.limits
@@ -94,13 +99,13 @@ class DeviceAgent:
 
     # -- the turn as parameters
 
-    def _params(self, turn: Turn) -> bytes:
+    def _params(self, turn: Turn, kept: dict[Path, ArtifactReference]) -> bytes:
         """Return the turn as JSON that fits into one frame: files inside, the oldest messages left out if need be."""
         plain = self._session.features is None
         limits = self._gateway.limits
         room = limits.plain_params_bytes if plain else limits.frame_bytes
         allowed = _PLAIN_ATTACHMENT_BYTES if plain else min(limits.agent_attachment_bytes, room // 2)
-        body = turn_body(turn, allowed) | {"stream": True}
+        body = turn_body(turn, allowed, kept) | {"stream": True}
         if "agent" not in (self._session.features or ()):
             return encode({name: value for name, value in body.items() if name in self._declared()})
         return encode(shorten(body, room))

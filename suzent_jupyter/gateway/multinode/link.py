@@ -43,6 +43,8 @@ _ROLES = ("app", "web")
 _CHALLENGES = 16  # of one socket: whoever does not read them would have them pile up here
 _AGENT = "Answer a prompt."
 _CONNECT = "Send `connect.challenge`, then `connect` with `role` and, of an app, `node`."
+#: What may be as large as the socket takes: files in it are kept, and references go on.
+_MAY_CARRY_FILES = frozenset(["chat.send", "node.invoke.request"])
 #: What a node that is paused may not do.
 _ACTS = frozenset(
     [
@@ -325,11 +327,11 @@ class MultinodeLink(NodeLink):
             if self._session is not None and (result := decode_node_result(data)) is not None:
                 self._gateway.dispatcher.result(self._session, result, size, is_ascii=is_ascii)
                 return
-            if size > self._limits.frame_bytes:
-                raise SuzentError("too_large", f"The frame takes {size:,} bytes.")
             frame = decode(data)
             if not isinstance(frame, dict) or not isinstance(frame.get("type"), str):
                 raise SuzentError("bad_frame", "A frame is a JSON object with a `type`.")
+            if size > self._limits.frame_bytes and frame["type"] not in _MAY_CARRY_FILES:
+                raise SuzentError("too_large", f"The frame takes {size:,} bytes.")
             self._act(frame["type"], frame, size)
         except SuzentError as error:
             self._tell_error(error, frame)

@@ -103,8 +103,9 @@ class MultinodeConnection(Connection):
         interval = (whole(policy, "tick_interval_ms") or _LIMITS.tick_interval * 1000) / 1000
         await asyncio.to_thread(self._device.credentials.approved)
         ticks = Ticks(self._send, min(_LONGEST_TICK, max(_SHORTEST_TICK, interval)))
-        calls = Calls(self._send, self._threads, frame_limit=self.frame_limit, on_call=self._on_call)
-        runs = Calls(self._send, self._threads, frame_limit=self.frame_limit, on_call=self._on_call)
+        shared: dict[str, Any] = {"on_call": self._on_call, "fetcher": self._device.fetcher}
+        calls = Calls(self._send, self._threads, frame_limit=self.frame_limit, **shared)
+        runs = Calls(self._send, self._threads, frame_limit=self.frame_limit, **shared)
         await self._device.on_connected(connected, self)
         sending = asyncio.create_task(ticks.send())
         reading = asyncio.create_task(self._read(ticks, calls, runs))
@@ -161,6 +162,7 @@ class MultinodeConnection(Connection):
             "command": AGENT_COMMAND if asks else frame.get("command"),
             "params": question(frame) if asks else frame.get("params"),
             "timeout": min(milliseconds, _FAR_MS) / 1000 if isinstance(milliseconds, int | float) else None,
+            "artifacts": frame.get("artifacts"),
         }
         if isinstance(call_id, str | int):
             await self._start(calls, call, InvokeDialect(call_id), frame.get("run_id"))
