@@ -112,8 +112,9 @@ class Signature:
     ----------
     function : callable
         Its annotations give the types: ``str int float bool list dict Path bytes``, ``Literal``, enums, dataclasses,
-        pydantic models, and unions and lists of these. A parameter annotated :class:`~.progress.Progress` is not
-        declared: the call's own progress is passed.
+        pydantic models, and unions and lists of these. Where a file comes for a ``Path`` that is where it lies until
+        the call is over, for ``bytes`` its content. A parameter annotated :class:`~.progress.Progress` is not declared:
+        the call's own progress is passed.
     documented : dict of str to str
         Parameter name → description.
 

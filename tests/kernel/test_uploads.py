@@ -8,6 +8,7 @@ import hashlib
 import os
 import re
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -259,3 +260,25 @@ def test_the_digest_is_compared(gateway: ThreadedGateway, gw: Gateway, monkeypat
     monkeypatch.setattr(Draft, "finish", lambda draft: (draft._file.close(), hashlib.sha256(b"other").hexdigest())[1])
     with pytest.raises(ContentError, match="not what was sent"):
         gw._uploads.attachments([os.urandom(100_000)])
+
+
+def test_nobody_has_all_of_a_file_in_memory(
+    gateway: ThreadedGateway, gw: Gateway, start_node: Start, tmp_path: Path
+) -> None:
+    def size_of(file: Path) -> int:
+        return file.stat().st_size
+
+    start_node(gateway, capabilities=[size_of])  # sender, gateway and node are all in this process
+    path = tmp_path / "large.bin"
+    with path.open("wb") as file:
+        file.truncate(100 * MIB)
+    gw.invoke("Lab", "size_of", {"file": sz.File(path)})  # what loads on first use
+    with path.open("r+b") as file:
+        file.write(b"another")
+    tracemalloc.start()
+    try:
+        assert gw.invoke("Lab", "size_of", {"file": sz.File(path)}, timeout=120).data == 100 * MIB
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 * MIB

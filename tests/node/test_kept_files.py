@@ -192,6 +192,22 @@ async def test_a_file_too_large_for_memory_must_be_a_path(
         assert (await called(gateway, host, "by_path", file=reference))["size"] == len(DATA)
 
 
+@sync
+async def test_an_address_whose_time_is_over(make_gateway: MakeGateway, tmp_path: Path, protocol: Protocol) -> None:
+    gateway = make_gateway(limits={"artifact_ttl": 0.5})
+    async with joined(gateway, tmp_path / "vault", protocol=protocol) as host, gateway.http(headers={}) as http:
+        reference = await kept(gateway, DATA)
+        fetcher = host.fetcher
+        address = fetcher.address(reference["url"])
+        async with asyncio.timeout(20):
+            while (await http.get(address)).status_code != 404:
+                await asyncio.sleep(0.02)
+        with pytest.raises(ParameterError, match="not good any more") as caught:
+            await fetch(fetcher, tmp_path / "file", url=reference["url"])
+        assert caught.value.code == "artifact_unknown" and not (tmp_path / "file").exists()
+        assert (await answered(gateway, host, "by_path", file=reference))["code"] == "artifact_unknown"
+
+
 class Held:
     """Sends the first piece of a kept file, and the rest when it is let go."""
 
