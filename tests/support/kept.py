@@ -42,5 +42,5 @@ async def fetched(gateway: Addresses, url: str, **options: Any) -> Any:
 async def token_of(gateway: ThreadedGateway, account: str, org: str = "") -> str:
     """Return a token of full authority for an account."""
     device = Device("", b"", f"{account}'s token", scope="full", account=account, org=org)
-    _, token = await asyncio.to_thread(lambda: gateway.run(gateway.service.gateway.adopt(device)))
+    _, token = await asyncio.to_thread(lambda: gateway.run(gateway.service.gateway.credentials.adopt(device)))
     return token

@@ -20,7 +20,7 @@ class Person:
 
     def __init__(self, gateway: ThreadedGateway, account: str, org: str = "") -> None:
         device = Device("", b"", f"{account}'s token", scope="full", account=account, org=org)
-        _, self.token = gateway.run(gateway.service.gateway.adopt(device))
+        _, self.token = gateway.run(gateway.service.gateway.credentials.adopt(device))
         self.account, self.url, self.service = account, gateway.url, gateway.service
         self.http = gateway.http(headers={"Authorization": f"Bearer {self.token}"})
 
