@@ -168,14 +168,25 @@ async def test_what_comes_back_by_way_of_anothers_agent_is_still_anothers(make_g
         house(make_gateway, passes_on) as home,
         Worker(home.bobs, "Bobs", snaps) as bobs,
         Worker(home.bobs, "Cam", capabilities=able),
+        BareClient(home.bobs) as asked,
     ):
+        await asked.send(type="subscribe", topics=["permissions"])
+
+        async def decide(decision: str) -> None:
+            """What his camera is wanted for is for bob himself to say."""
+            prompt = (await asked.change("permissions", "added"))["item"]
+            assert (prompt["tool"], prompt["relation"], prompt["node_name"]) == ("camera.snap", "web", "Cam")
+            await asked.send(type="permission.response", id=prompt["id"], decision=decision)
+
         accepted = await begin(home.bob, target_node_id="Lab")
-        assert text_of(await read(home.bob, accepted["run_id"])) == "ok permission_needed"
+        await decide("deny")
+        assert text_of(await read(home.bob, accepted["run_id"])) == "ok permission_denied"
         (run,) = bobs.runs
         assert run["is_remote_session"] is True
         assert (run["turn"]["may_use_asking_tools"], run["turn"]["history"]) == (False, [])
         # Asked by bob himself it may.
         mine = await begin(home.bob, target_node_id="Bobs")
+        await decide("allow")
         assert text_of(await read(home.bob, mine["run_id"])) == "ok ok"
         assert bobs.runs[1]["is_remote_session"] is False and bobs.runs[1]["turn"]["may_use_asking_tools"] is True
 
