@@ -36,6 +36,7 @@ devices = sa.Table(
     sa.Column("unattended_tools", sa.Boolean, nullable=False, server_default="0"),
     sa.Column("expires_at", sa.String, nullable=False, server_default=""),
     sa.Column("public_key", sa.String, nullable=False, server_default=""),
+    sa.Column("role", sa.String, nullable=False, server_default=""),
 )
 
 settings = sa.Table(
@@ -223,6 +224,7 @@ def _to_version_4(connection: sa.Connection) -> None:
 
 
 def _to_version_5(connection: sa.Connection) -> None:
+    _add_missing(connection, devices, "role")
     _add_missing(connection, conversations, "source_channel", "is_local_initiated", "is_enterprise")
     for table in (permissions, memory_spaces, memories, artifacts):
         table.create(connection)

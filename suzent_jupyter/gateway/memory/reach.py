@@ -105,11 +105,15 @@ def reach_outside(principal: Principal, under_way: list[Run], session: NodeSessi
     """
     reach = reach_of(principal)
     callers = [call.principal for call in (*session.calls.values(), *session.late.values())]
-    foreign = any(each.authority < Authority.FULL or each.account != principal.account for each in callers)
-    if foreign or any(run.principal.authority < Authority.FULL or is_remote(run, session) for run in under_way):
-        others = tuple(each for each in reach.spaces if each.level != "account")
-        return Reach(others, reach.actor, reach.account)
-    return reach
+    strangers = [each for each in callers if each.authority < Authority.FULL or each.account != principal.account]
+    strangers += [run.principal for run in under_way if run.principal.authority < Authority.FULL]
+    strangers += [run.principal for run in under_way if is_remote(run, session)]
+    if not strangers:
+        return reach
+    # As in a turn of theirs: what an organisation shares is for those who belong to it, and never for a grant.
+    shared = all(each.authority >= Authority.FULL and each.org == principal.org for each in strangers)
+    others = tuple(each for each in reach.spaces if each.level == "enterprise" and shared)
+    return Reach(others, reach.actor, reach.account)
 
 
 def is_remote(run: Run, executor: NodeSession | None) -> bool:

@@ -201,6 +201,12 @@ class MultinodeLink(NodeLink):
             capabilities = with_agent(capabilities, node.get("agent") is True)
         device = self._gateway.devices.by_key(proven.public)
         if device is not None:
+            if self._role == "web" and not device.may_be_a_person:
+                raise SuzentError(
+                    "bad_handshake",
+                    f"This key was approved for the node {device.display_name}, and not for a person's page.",
+                    hint="Let the page have a key of its own.",
+                )
             self._gateway.sockets.leave(self)
             self._open_session(device, name, capabilities, node)
             return
@@ -214,6 +220,7 @@ class MultinodeLink(NodeLink):
         device = super()._new_device(name, frame, capabilities, principal)
         device.public_key = self._proof.thumbprint
         device.digest = key_digest(self._proof.public)
+        device.role = self._role
         return device
 
     def _complete(self, entry: Pending) -> None:

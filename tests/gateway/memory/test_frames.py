@@ -126,9 +126,12 @@ async def test_for_the_holder_of_a_grant_there_is_its_conversation_alone(make_ga
             assert refusal(refused) == "permission_needed"
         assert (await lab.memory("save", content="of the peer", run_id=run_id))["ok"]
         assert texts(await lab.memory("query", run_id=run_id)) == ["of the peer"]
-        assert texts(await lab.memory("query")) == ["of red"]
+        assert texts(await lab.memory("query")) == []
+        assert refusal(await lab.memory("save", content="x", level="enterprise")) == "permission_needed"
         work.go.set()
         await turn
+        await until(lambda: not gateway.service.gateway.runs.executed_in(_session(gateway, lab)))
+        assert texts(await lab.memory("query")) == ["of ada", "of red"]
         for path in ("/memory", "/memory?query=ada"):
             assert (await peer.get(path)).status_code == 403
         assert (await peer.post("/memory", json={"content": "x"})).status_code == 403

@@ -353,6 +353,22 @@ async def test_a_device_asks_for_a_tool_of_its_agent(make_gateway: Make) -> None
 
 
 @sync
+async def test_a_nodes_key_is_no_persons(make_gateway: Make) -> None:
+    async with cast(make_gateway, "ada-tab", "ada-mute") as everybody:
+        for capabilities in ([{"name": "echo"}], []):
+            async with KeyedNode(multinode_url(everybody.gateway), "Bot", capabilities=capabilities) as bot:
+                await admit(everybody.gateway, bot)
+            async with KeyedNode(multinode_url(everybody.gateway), "Bot", bot.key, role="web") as page:
+                assert await page.refusal() == ("bad_handshake", 1002)
+        async with KeyedNode(multinode_url(everybody.gateway), "Tablet", role="web") as page:
+            await admit(everybody.gateway, page)
+        async with KeyedNode(multinode_url(everybody.gateway), "Tablet", page.key, role="web") as again:
+            await again.joined()
+        device = everybody.gateway.service.gateway.devices.by_id(bot.node_id)
+        assert device is not None and device.role == "app"
+
+
+@sync
 async def test_a_web_client_with_a_key_is_a_person(make_gateway: Make) -> None:
     async with (
         cast(make_gateway, "ada-mute") as everybody,
