@@ -13,17 +13,29 @@ from ._lazy import lazy_names
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .kernel import Gateway, connect
+    from .kernel import File, Gateway, connect
     from .node import NodeHost, capability, progress
     from .protocol import SuzentError
     from .protocol.agents import Turn
 
-__all__ = ["Gateway", "NodeHost", "SuzentError", "Turn", "__version__", "agent", "capability", "connect", "progress"]
+__all__ = [
+    "File",
+    "Gateway",
+    "NodeHost",
+    "SuzentError",
+    "Turn",
+    "__version__",
+    "agent",
+    "capability",
+    "connect",
+    "progress",
+]
 
 __getattr__ = lazy_names(
     __name__,
     {
         "connect": "kernel",
+        "File": "kernel",
         "Gateway": "kernel",
         "NodeHost": "node",
         "SuzentError": "protocol",

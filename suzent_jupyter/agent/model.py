@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.text import clean_text
 from .clients import Endpoint, model_of
 from .failures import turn_error
-from .prompt import history, instructions, may_ask, user_prompt
+from .prompt import history, instructions, user_prompt
 from .tools.dispatch import dispatch_tools
 from .tools.files import file_tools
+from .tools.memory import memory_tools
 from .tools.nodes import node_tools
 from .tools.route import route_tools
 
@@ -98,15 +99,15 @@ class ModelAgent:
 
         tools: list[pydantic_ai.Tool[None]] = []
         if self._workbench.nodes is not None:
-            tools += node_tools(
-                self._workbench.nodes, self._limits, may_ask=may_ask(turn), remote=turn.is_remote_session
-            )
+            tools += node_tools(self._workbench.nodes, self._limits, turn.run_id)
         if self._workbench.files is not None:
-            tools += file_tools(self._workbench.files, self._limits, may_ask=may_ask(turn))
+            tools += file_tools(self._workbench.files, self._limits, self._workbench.permissions, turn.run_id)
         if self._workbench.dispatch is not None:
             tools += dispatch_tools(self._workbench.dispatch, self._limits, turn.run_id)
         if self._workbench.route is not None:
             tools += route_tools(self._workbench.route, self._limits)
+        if self._workbench.memory is not None:
+            tools += memory_tools(self._workbench.memory, self._limits, turn.run_id)
         agent = pydantic_ai.Agent(
             model,
             name="suzent",

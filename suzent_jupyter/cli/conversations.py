@@ -12,7 +12,7 @@ from .output import say, say_json
 CONVERSATIONS = Listing(
     "/conversations",
     "conversations",
-    "conversation_id title folder target_node_id status message_count updated_at",
+    "conversation_id icon title folder target_node_id status message_count updated_at",
     "Nothing was said to this gateway or its nodes yet.",
 )
 

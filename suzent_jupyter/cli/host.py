@@ -7,12 +7,15 @@ import json
 import os
 import shlex
 import signal
+import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from .modules import failed, load, load_agent
+from .prompts import TerminalPrompts
 
 if TYPE_CHECKING:
     from ..node import Capability, NodeHost
@@ -49,6 +52,13 @@ def register(app: typer.Typer, node: typer.Typer) -> None:
         platform: Annotated[str, typer.Option(help="Found out otherwise.")] = "",
         builtin: Annotated[bool, typer.Option(help="Offer what ordinary computers can do, where it works.")] = True,
         vault_dir: Annotated[str, typer.Option(help="Where its token is kept; SUZENT_DATA_DIR otherwise.")] = "",
+        ask: Annotated[
+            bool | None,
+            typer.Option(
+                "--ask/--no-ask",
+                help="Ask on this terminal before what needs somebody's permission. Default: if there is a terminal.",
+            ),
+        ] = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
     ) -> None:
         """Make this machine a node: join a gateway, wait for approval, and answer calls until Ctrl-C.
@@ -77,6 +87,7 @@ def register(app: typer.Typer, node: typer.Typer) -> None:
                 vault=TokenVault(vault_dir or None),
                 on_status=talker.status,
                 on_call=talker.call,
+                on_permission=talker.prompts(sys.stdin.isatty() if ask is None else ask),
             )
         except (ValueError, TypeError) as error:
             raise failed(str(error)) from None
@@ -169,6 +180,10 @@ class _Talker:
             facts["error"] = _clean(error)
             text += f": {facts['error']}"
         self._say(facts, text)
+
+    def prompts(self, ask: bool) -> TerminalPrompts | None:
+        """Return what asks on this terminal; None where nobody is to be asked."""
+        return TerminalPrompts(partial(print, flush=True), as_json=self._as_json) if ask else None
 
     def _say(self, facts: dict[str, Any], text: str) -> None:
         print(json.dumps(facts) if self._as_json else text, flush=True)

@@ -53,6 +53,9 @@ def chat(
     conversation: Annotated[
         str | None, typer.Option("--conversation", help="Go on with this one: its id, or last.")
     ] = None,
+    files: Annotated[
+        list[str] | None, typer.Option("--attach", "-a", help="Send this file of this machine along; repeatable.")
+    ] = None,
     url: Url = None,
     token: Token = None,
     json: Json = False,
@@ -76,7 +79,7 @@ def chat(
 
     with connected(url, token) as gateway:
         try:
-            gateway.chat(_text(prompt), node, conversation, transcript.take, accepted)
+            gateway.chat(_text(prompt), node, conversation, transcript.take, accepted, attachments=files or ())
         finally:
             transcript.end_line()
         if not transcript.finished:

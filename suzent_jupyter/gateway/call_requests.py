@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import SuzentError
-from ..protocol.wire import CallFrame, encode_ascii
+from ..protocol.wire import CallFrame, encode_ascii, is_frame_id
 from .calls import Outcome
+from .permissions.asked_call import start_call
 from .principals import Principal
 
 if TYPE_CHECKING:
@@ -23,8 +24,14 @@ def submit_call(
     call: CallFrame,
     *,
     on_progress: Callable[[dict[str, Any]], None] | None = None,
+    socket: object | None = None,
 ) -> asyncio.Future[Outcome]:
-    """Start the call a caller asks for; see :meth:`.dispatch.Dispatcher.submit`.
+    """Start the call a caller asks for; see :func:`.permissions.asked_call.start_call`.
+
+    Parameters
+    ----------
+    socket : object, optional
+        The socket it came by: what is allowed for the session is allowed for that.
 
     Raises
     ------
@@ -38,7 +45,7 @@ def submit_call(
     key = call.idempotency_key
     if key is not None and (not isinstance(key, str) or not 0 < len(key) <= gateway.limits.request_id_bytes):
         raise SuzentError("invalid_request", "`idempotency_key` must be text of 1 to 128 characters.")
-    return gateway.dispatcher.submit(
+    prepared = gateway.dispatcher.prepare(
         principal,
         call.node,
         call.command,
@@ -48,6 +55,8 @@ def submit_call(
         on_progress=on_progress,
         origin=_origin(call.origin),
     )
+    known = "" if socket is None or not is_frame_id(call.id) else str(call.id)
+    return start_call(gateway, prepared, origin=socket, call_id=known)
 
 
 def _origin(value: Any) -> dict[str, Any] | None:

@@ -10,6 +10,9 @@ from typing import Any
 from ..protocol.wire import NULL, Raw, ascii_json
 from .principals import Principal
 
+#: What the rest of a call's frame takes, near enough.
+FRAME_HEAD_BYTES = 256
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -40,6 +43,8 @@ class Call:
         Loop time at which it fails, sent or not.
     params : bytes or memoryview
         The parameters as JSON; the frame is made when the call's turn comes, since its ``timeout`` is known then.
+    addresses : tuple of str
+        Addresses elsewhere at which the node finds files of ours.
     sent : bool
         Whether the device may know of it.
     """
@@ -58,6 +63,7 @@ class Call:
     origin: dict[str, Any] | None = None
     idempotency: tuple[str, str] | None = None
     fingerprint: bytes = b""
+    addresses: tuple[str, ...] = ()
     timer: asyncio.TimerHandle | None = None
     sent: bool = False
     over: bool = False
@@ -65,4 +71,4 @@ class Call:
     @property
     def frame_size(self) -> int:
         """Bytes of the frame, near enough."""
-        return len(self.params) + 256
+        return len(self.params) + sum(map(len, self.addresses)) + FRAME_HEAD_BYTES

@@ -17,6 +17,7 @@ from .calls import Outcome
 from .failures import internal
 from .liveness import Liveness
 from .outbox import Outbox
+from .permissions.answers import Answers
 from .principals import Principal
 from .transport import Transport
 
@@ -37,10 +38,12 @@ class ClientLink:
         self._agents = KernelAgents(gateway, principal, self._send)
         self._outbox = Outbox(transport)
         self._chats = Chats(gateway, principal, self._send, self._write, self._outbox)
+        self._answers = Answers(gateway, principal, self._send, subscribes=True)
         self._closed = False
         transport.allow_bytes(int(gateway.limits.socket_bytes))
         self._liveness = Liveness(transport, gateway.limits, self._dead)
         gateway.client_opened(self)
+        gateway.permissions.surfaces.opened(self, principal)
         self._send(
             HelloMessage(
                 gateway=gateway.settings.display_name,
@@ -93,6 +96,8 @@ class ClientLink:
             future.cancel()
         self._agents.close()
         self._chats.close()
+        self._gateway.permissions.surfaces.closed(self)
+        self._gateway.permissions.origin_closed(self)
         self._gateway.client_closed(self)
 
     def close(self, code: int = CLOSE_GOING_AWAY, reason: str = "the gateway is stopping") -> None:
@@ -110,6 +115,8 @@ class ClientLink:
                 self._agents.receive(frame, size)
             case "chat.send" | "chat.watch" | "chat.unwatch" | "chat.abort":
                 self._chats.receive(frame)
+            case "permission.response":
+                self._answers.receive(frame)
             case "cancel":
                 future = self._calls.get(frame["id"]) if is_frame_id(frame.get("id")) else None
                 if future is not None:
@@ -136,6 +143,7 @@ class ClientLink:
                 self._principal,
                 frame,
                 on_progress=partial(self._progress, call_id),
+                socket=self,
             )
         except SuzentError as error:
             self._send_error(call_id, error)

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.capabilities import CapabilitySchema, read_capabilities
 from ..protocol.device import FEATURES, ConnectedResponse, PingMessage
 from ..protocol.errors import SuzentError
+from ..protocol.permissions import FEATURE as PERMISSIONS
 from ..protocol.text import clean_text
-from ..protocol.wire import ResultFrame, decode_frame
+from ..protocol.wire import ResultFrame, decode_frame, encode_ascii, is_frame_id
 from .clock import now_text
 from .devices import Device
 from .liveness import Liveness
 from .node_link import NodeLink, read_platform
+from .permissions.answers import Answers
+from .permissions.own_tools import OwnTools
+from .principals import Authority, Principal
 from .session import NodeSession
 from .transport import Transport
 
@@ -36,6 +40,14 @@ class DeviceLink(NodeLink):
         super().__init__(gateway, transport)
         self._features: frozenset[str] | None = None
         self._identity = ""
+        self._answers: Answers | None = None
+        self._own_tools: OwnTools | None = None
+
+    def closed(self) -> None:
+        """Take note that the socket is gone, whoever closed it."""
+        super().closed()
+        if self._own_tools is not None:
+            self._own_tools.close()
 
     def _may_be_told(self, error: SuzentError) -> bool:
         return self._features is not None or (not error.retryable and self._session is None)
@@ -150,8 +162,33 @@ class DeviceLink(NodeLink):
                 self._ask_for_new_capabilities(session)
                 self._tell_approved(session)
                 self._gateway.sessions.changed(session)
+            case "permission.response" | "permission.request" if self._features and PERMISSIONS in self._features:
+                self._permission(session, frame)
             case "ping":
                 session.send_frame(b'{"type":"pong"}')
+
+    def _permission(self, session: NodeSession, frame: dict[str, Any]) -> None:
+        """Take an answer of the person before the device, or what its agent asks that person and others."""
+        device = session.device
+        if self._answers is None or self._own_tools is None:
+            actor = f"device:{device.device_id}"
+            principal = Principal(Authority.NODE, device.account, device.org, device.device_id, actor)
+            self._answers = Answers(self._gateway, principal, self._tell)
+            self._own_tools = OwnTools(self._gateway, session, self._tell)
+        try:
+            if not device.speaks:
+                raise SuzentError("paused", "The gateway's operator has paused this device.")
+            if frame["type"] == "permission.response":
+                self._answers.receive(frame)
+            else:
+                self._own_tools.receive(frame)
+        except SuzentError as error:
+            # With this feature a device copes with errors, and this one ends nothing.
+            self._tell({**error.as_frame(), **({"id": frame["id"]} if is_frame_id(frame.get("id")) else {})})
+
+    def _tell(self, frame: dict[str, Any]) -> None:
+        if self._session is not None and not self._closed:
+            self._session.send_frame(encode_ascii(frame))
 
     def _json_ping(self) -> None:
         if self._session is not None:

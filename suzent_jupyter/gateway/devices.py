@@ -46,6 +46,8 @@ class Device:
         When the token ends by itself; UTC, ISO 8601, ``""`` for never.
     public_key : str
         Of a node that proves who it is with a key instead of a token: that key's thumbprint, else ``""``.
+    role : str
+        As what such a key was approved: ``app``, or ``web`` for a person's own page; ``""`` where that was not noted.
     """
 
     device_id: str
@@ -70,6 +72,7 @@ class Device:
     unattended_tools: bool = False
     expires_at: str = ""
     public_key: str = ""
+    role: str = ""
 
     @property
     def grant(self) -> Grant | None:
@@ -82,6 +85,11 @@ class Device:
     def expired(self) -> bool:
         """Whether its time is over."""
         return bool(self.expires_at) and self.expires_at <= now_text()
+
+    @property
+    def may_be_a_person(self) -> bool:
+        """Whether its key may speak for a person: approved as a node it must not answer what people are asked."""
+        return self.role == "web" or (not self.role and not self.approved)
 
     @property
     def speaks(self) -> bool:

@@ -28,8 +28,13 @@ class DeviceDialect:
             call.request_id.encode(),
             encode(call.command),
         )
-        return head, call.params, b',"timeout":%.3f}' % seconds
+        return head, call.params, b',"timeout":%.3f%s}' % (seconds, addresses(call))
 
     def cancel(self, request_id: str, reason: str) -> bytes:
         """Return a ``cancel``."""
         return CancelMessage(request_id=request_id, reason=reason).encode()
+
+
+def addresses(call: Call) -> bytes:
+    """Return the field that says which absolute addresses of files are ours: no parameter could say so itself."""
+    return b',"artifacts":%s' % encode(call.addresses) if call.addresses else b""

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ..protocol.capabilities import CapabilitySchema
 from ..protocol.device import AGENT_COMMAND
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
@@ -18,9 +19,11 @@ from ..protocol.params import check_params, read_timeout
 from ..protocol.text import clean_text
 from ..protocol.wire import Raw, ResultFrame, decode, encode
 from .agent_terms import on_terms
+from .artifacts.call_files import CallFiles, params_limit
 from .audit import Audit, Row
 from .calls import Call, Outcome
 from .devices import Departure, Device
+from .failures import internal
 from .granting.coverage import require_command
 from .idempotency import Idempotency
 from .principals import Principal
@@ -32,8 +35,39 @@ _ERROR_CHARS = 4000
 _LATE_DETAIL_BYTES = 4096
 
 
+class Prepared(msgspec.Struct, frozen=True, eq=False):
+    """A call that was checked, and can't be changed any more; nothing of it has been sent.
+
+    Attributes
+    ----------
+    session : NodeSession
+        Where it will run.
+    capability : CapabilitySchema, optional
+        What will; None where ``earlier`` is given.
+    params : bytes or memoryview
+        Checked and encoded.
+    seconds : float
+        Its deadline, counted from its launch.
+    earlier : asyncio.Future, optional
+        The end of the same call, where it was made before with its idempotency key.
+    """
+
+    principal: Principal
+    session: NodeSession
+    command: str
+    capability: CapabilitySchema | None
+    params: bytes | memoryview
+    seconds: float
+    on_progress: Callable[[dict[str, Any]], None] | None = None
+    on_agent_event: Callable[[Any, int], None] | None = None
+    origin: dict[str, Any] | None = None
+    idempotency: tuple[str, str] | None = None
+    fingerprint: bytes = b""
+    earlier: asyncio.Future[Outcome] | None = None
+
+
 class Dispatcher:
-    """The way of every call. :meth:`submit` never waits: it answers with a future or refuses at once."""
+    """The way of every call: prepared, then launched. Neither waits: it is done, or refused at once."""
 
     def __init__(self, registry: Registry, settings: Settings, audit: Audit, limits: Limits) -> None:
         self._registry = registry
@@ -42,10 +76,18 @@ class Dispatcher:
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._idempotency = Idempotency(limits, self._loop.time)
+        #: Keeps the large files in parameters; None where nothing is kept.
+        self.files: CallFiles | None = None
         self._request_ids = count(1)
         self._request_prefix = secrets.token_hex(4)
 
     def submit(
+        self, principal: Principal, node: str, command: str, params: Raw, **more: Any
+    ) -> asyncio.Future[Outcome]:
+        """Start a call that nobody need be asked about: :meth:`prepare`, then :meth:`launch`."""
+        return self.launch(self.prepare(principal, node, command, params, **more))
+
+    def prepare(
         self,
         principal: Principal,
         node: str,
@@ -57,8 +99,8 @@ class Dispatcher:
         on_progress: Callable[[dict[str, Any]], None] | None = None,
         on_agent_event: Callable[[Any, int], None] | None = None,
         origin: dict[str, Any] | None = None,
-    ) -> asyncio.Future[Outcome]:
-        """Start a call.
+    ) -> Prepared:
+        """Check a call and freeze what will be sent.
 
         Parameters
         ----------
@@ -75,6 +117,45 @@ class Dispatcher:
         origin : dict, optional
             Kept in the audit trail.
 
+        Raises
+        ------
+        SuzentError
+            When the call is refused.
+        """
+        seconds = read_timeout(timeout, self._limits.invoke_timeout, self._limits.invoke_timeout_max)
+        self._settings.check_nodes_enabled()
+        self.check_grant(principal, command, origin)
+        session = self._registry.find(principal, node)
+        key, fingerprint = None, b""
+        try:
+            if idempotency_key is not None:
+                key, fingerprint = _key(principal, idempotency_key), _fingerprint(session.node_id, command, params)
+                earlier = self._idempotency.find(key, fingerprint)
+                if earlier is not None:
+                    return Prepared(principal, session, command, None, b"", seconds, earlier=earlier)
+            if command == AGENT_COMMAND and on_agent_event is None:
+                params = on_terms(principal, session, params)
+            capability, encoded = self._check(principal, session, command, params)
+        except SuzentError as error:
+            self._note(principal, session, command, error.code, None, origin)
+            raise
+        return Prepared(
+            principal,
+            session,
+            command,
+            capability,
+            encoded,
+            seconds,
+            on_progress,
+            on_agent_event,
+            origin,
+            key,
+            fingerprint,
+        )
+
+    def launch(self, prepared: Prepared) -> asyncio.Future[Outcome]:
+        """Start a call.
+
         Returns
         -------
         asyncio.Future of Outcome
@@ -84,36 +165,71 @@ class Dispatcher:
         Raises
         ------
         SuzentError
-            When the call is refused before the device hears of it.
+            ``node_busy``: the device does not hear of it.
         """
-        started = self._loop.time()
-        seconds = read_timeout(timeout, self._limits.invoke_timeout, self._limits.invoke_timeout_max)
-        self._settings.check_nodes_enabled()
-        self.check_grant(principal, command, origin)
-        session = self._registry.find(principal, node)
+        if prepared.earlier is not None:
+            return prepared.earlier
         try:
-            fingerprint = b""
-            if idempotency_key is not None:
-                fingerprint = _fingerprint(session.node_id, command, params)
-                earlier = self._idempotency.find(_key(principal, idempotency_key), fingerprint)
-                if earlier is not None:
-                    return earlier
-            if command == AGENT_COMMAND and on_agent_event is None:
-                params = on_terms(principal, session, params)
-            call = self._check(principal, session, command, params, started, seconds)
-            call.on_progress = on_progress
-            call.on_agent_event = on_agent_event
-            call.origin = origin
-            if idempotency_key is not None:
-                call.idempotency, call.fingerprint = _key(principal, idempotency_key), fingerprint
-            session.submit(call)
+            future = self._launch(prepared, prepared.params)
         except SuzentError as error:
-            self._note(principal, session, command, error.code, None, origin)
+            self.note_refused(prepared, error.code)
             raise
-        call.timer = self._loop.call_at(call.deadline, self._deadline, session, call, seconds)
+        return self.hold(prepared, future)
+
+    def launch_allowed(self, prepared: Prepared, params: bytes) -> asyncio.Future[Outcome]:
+        """Start a call that somebody has allowed meanwhile; ``params`` is what they were shown.
+
+        Raises
+        ------
+        SuzentError
+            When it may not run any more: the node is gone or paused, its command was withdrawn, the caller may not see
+            it now; or ``node_busy``.
+        """
+        session, principal, command = prepared.session, prepared.principal, prepared.command
+        self._settings.check_nodes_enabled()
+        require_command(principal, command)
+        if not session.alive or self._registry.by_id(session.node_id) is not session:
+            raise SuzentError("node_disconnected", f"{session.display_name} disconnected.")
+        if not self._registry.may_see(principal, session):
+            raise SuzentError("node_disconnected", f"{session.display_name} is no longer shared.")
+        self._check_state(session, command)
+        session.capability(command, principal)
+        return self._launch(prepared, params)
+
+    def hold(self, prepared: Prepared, future: asyncio.Future[Outcome]) -> asyncio.Future[Outcome]:
+        """Return the caller's future of a call: its own, where others may come with the same idempotency key."""
+        if prepared.idempotency is None:
+            return future
+        return self._idempotency.hold(prepared.idempotency, prepared.fingerprint, future)
+
+    def note_refused(self, prepared: Prepared, code: str) -> None:
+        """Write down that a call did not come to be."""
+        self._note(prepared.principal, prepared.session, prepared.command, code, None, prepared.origin)
+
+    def _launch(self, prepared: Prepared, params: bytes | memoryview) -> asyncio.Future[Outcome]:
+        session, started = prepared.session, self._loop.time()
+        call = Call(
+            f"{self._request_prefix}-{next(self._request_ids)}",
+            session.node_id,
+            session.display_name,
+            prepared.command,
+            prepared.principal,
+            self._loop.create_future(),
+            started,
+            started + prepared.seconds,
+            params,
+            prepared.on_progress,
+            prepared.on_agent_event,
+            prepared.origin,
+            prepared.idempotency,
+            prepared.fingerprint,
+        )
+        if self._has_files(session, params):
+            self._prepare(session, call)
+        else:
+            session.submit(call)
+        call.timer = self._loop.call_at(call.deadline, self._deadline, session, call, prepared.seconds)
         call.future.add_done_callback(lambda done: self._ended(session, call, done))
-        if call.idempotency is not None:
-            return self._idempotency.hold(call.idempotency, fingerprint, call.future)
         return call.future
 
     def check_grant(self, principal: Principal, command: str, origin: dict[str, Any] | None = None) -> None:
@@ -127,39 +243,55 @@ class Dispatcher:
             raise
 
     def _check(
-        self,
-        principal: Principal,
-        session: NodeSession,
-        command: str,
-        params: Raw,
-        started: float,
-        seconds: float,
-    ) -> Call:
+        self, principal: Principal, session: NodeSession, command: str, params: Raw
+    ) -> tuple[CapabilitySchema, bytes | memoryview]:
+        self._check_state(session, command)
+        capability = session.capability(command, principal)
+        if capability.params_schema or capability.input_schema:
+            encoded: bytes | memoryview = encode(check_params(capability, _object(params), session.platform))
+        else:
+            encoded = _raw_object(params)
+        if not self._has_files(session, encoded):
+            _check_size(session, encoded, self._limits)
+        return capability, encoded
+
+    def _has_files(self, session: NodeSession, params: bytes | memoryview) -> bool:
+        return self.files is not None and self.files.needed(session, params)
+
+    def _check_state(self, session: NodeSession, command: str) -> None:
         if self._settings.denies(command):
             raise SuzentError("command_denied", f"This gateway never runs '{command[:128]}'.")
         if session.device.status == "paused":
             raise SuzentError("paused", f"{session.display_name} is paused.")
-        capability = session.capability(command, principal)
-        if capability.params_schema or capability.input_schema:
-            encoded: bytes | memoryview = encode(check_params(capability, _object(params)))
-        else:
-            encoded = _raw_object(params)
-        limit = self._limits.frame_bytes if session.features is not None else self._limits.plain_params_bytes
-        if len(encoded) > limit:
-            raise SuzentError(
-                "too_large", f"The parameters take {len(encoded):,} bytes; {session.display_name} takes {limit:,}."
-            )
-        return Call(
-            f"{self._request_prefix}-{next(self._request_ids)}",
-            session.node_id,
-            session.display_name,
-            command,
-            principal,
-            self._loop.create_future(),
-            started,
-            started + seconds,
-            encoded,
-        )
+
+    def _prepare(self, session: NodeSession, call: Call) -> None:
+        """Send a call once its files are kept. Others go on meanwhile, and its deadline counts."""
+        files = self.files
+        assert files is not None
+        session.prepare(call)
+
+        async def work() -> None:
+            try:
+                call.params, call.addresses = await files.ready(call.principal, session, call.params)
+                if not call.future.done():
+                    self._check_ready(session, call)
+                    session.submit(call)
+            except SuzentError as error:
+                self.fail(call, error)
+            except Exception as error:
+                self.fail(call, internal("A call's files", error))
+
+        working = self._loop.create_task(work())
+        call.future.add_done_callback(lambda _: working.cancel())
+
+    def _check_ready(self, session: NodeSession, call: Call) -> None:
+        """Look again at what may have changed while files were kept."""
+        _check_size(session, call.params, self._limits)
+        self._settings.check_nodes_enabled()
+        self._check_state(session, call.command)
+        if not self._registry.may_see(call.principal, session):
+            raise SuzentError("node_disconnected", f"{session.display_name} is no longer shared.")
+        session.capability(call.command, call.principal)
 
     # -- how a call ends --
 
@@ -240,7 +372,8 @@ class Dispatcher:
             session.give_up(call, "deadline")
             message = f"{session.display_name} did not answer '{call.command}' within {seconds:g} s."
         else:
-            message = f"'{call.command}' waited {seconds:g} s for its turn on {session.display_name}."
+            what = "for its files to be kept" if session.prepares(call) else f"for its turn on {session.display_name}"
+            message = f"'{call.command}' waited {seconds:g} s {what}."
         self.fail(call, SuzentError("deadline", message))
 
     def _ended(self, session: NodeSession, call: Call, done: asyncio.Future[Outcome]) -> None:
@@ -293,6 +426,14 @@ class Dispatcher:
                 origin=origin,
                 detail=detail,
             )
+        )
+
+
+def _check_size(session: NodeSession, params: bytes | memoryview, limits: Limits) -> None:
+    limit = int(params_limit(session, limits))
+    if len(params) > limit:
+        raise SuzentError(
+            "too_large", f"The parameters take {len(params):,} bytes; {session.display_name} takes {limit:,}."
         )
 
 

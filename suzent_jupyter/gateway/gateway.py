@@ -19,6 +19,8 @@ from .answering.inbox import Inbox
 from .answering.model_agents import of_model
 from .answering.runs import Runs
 from .approving import Approvals
+from .artifacts.artifacts import Artifacts
+from .artifacts.call_files import CallFiles
 from .audit import Audit, Row
 from .changes import Changes
 from .choosing.chooser import Chooser
@@ -33,9 +35,11 @@ from .granting.coverage import covered_nodes
 from .granting.grants import Grants
 from .granting.unauthorized import Unauthorized
 from .identity import load_identity, new_identity
+from .memory.memories import Memories
 from .multinode.link import MultinodeLink
 from .pairing import Pairing
 from .peer_files import PeerFiles
+from .permissions.permissions import Permissions
 from .principals import Principal
 from .registry import Registry
 from .sessions import Sessions
@@ -77,6 +81,8 @@ class Gateway:
         The model that answers prompts, as pydantic-ai names it; ``""`` for none.
     router_model : str
         The model that chooses nodes, likewise.
+    artifact_url : str
+        Where large files are kept, as fsspec names it; ``""`` for a directory in ``data_dir``.
     trusted_token : callable, optional
         Token → principal for tokens the server holds itself (the kernels' token).
     """
@@ -93,6 +99,7 @@ class Gateway:
         require_ticket: bool = False,
         agent_model: str = "",
         router_model: str = "",
+        artifact_url: str = "",
         trusted_token: Callable[[str], Principal | None] = lambda token: None,
     ) -> None:
         self.data_dir = data_dir
@@ -139,6 +146,10 @@ class Gateway:
         self.files: FileAccess | None = None
         self.conversations = Conversations(self.store, self.changes, limits)
         self.snapshots["conversations"] = self.conversations.snapshot
+        self.permissions = Permissions(self)
+        self.memories = Memories(self.store, self.audit, limits, account)
+        self.artifacts = Artifacts(self, artifact_url)
+        self.dispatcher.files = CallFiles(self.artifacts, limits)
         self.runs = Runs(self)
         self.inbox = Inbox(self)
         self.peer_files = PeerFiles(limits)
@@ -158,8 +169,10 @@ class Gateway:
         def load(connection: sa.Connection) -> list[Device]:
             self.settings.remember(connection)
             identity.append(load_identity(connection))
+            self.artifacts.load(connection)
             self.inbox.load(connection)
             self.conversations.load(connection)
+            self.permissions.load(connection)
             return load_devices(connection)
 
         devices = await self.store.open(load)
@@ -168,12 +181,15 @@ class Gateway:
         self._as_started = self.settings.values()
         self.credentials.start(devices)
         self.ready.set()
+        self.permissions.start()
+        self.artifacts.begin()
         self.inbox.begin()
         if self.router_model:
             self.chooser.prepare()
 
     async def stop(self) -> None:
         """Close every socket with 1001 and finish writing. Listening must have stopped already."""
+        await self.permissions.stop()
         self.runs.end_all()
         for link in [*self.sessions.links(), *self.sockets.all()]:
             link.going_away()
@@ -183,6 +199,7 @@ class Gateway:
         await asyncio.gather(self.inbox.stop(), self.runs.stop(), self.chooser.close())
         self.peer_files.close()
         self.grants.close()
+        await self.artifacts.stop()
         await self.credentials.stop()
         await close_clients()
         await self.audit.flush()

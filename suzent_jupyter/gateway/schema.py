@@ -7,7 +7,7 @@ from collections.abc import Callable
 import sqlalchemy as sa
 
 #: Grows with every change of the tables; a file of a newer version is left alone.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 metadata = sa.MetaData()
 
@@ -36,6 +36,7 @@ devices = sa.Table(
     sa.Column("unattended_tools", sa.Boolean, nullable=False, server_default="0"),
     sa.Column("expires_at", sa.String, nullable=False, server_default=""),
     sa.Column("public_key", sa.String, nullable=False, server_default=""),
+    sa.Column("role", sa.String, nullable=False, server_default=""),
 )
 
 settings = sa.Table(
@@ -99,6 +100,9 @@ conversations = sa.Table(
     sa.Column("created_at", sa.String, nullable=False),
     sa.Column("updated_at", sa.String, nullable=False),
     sa.Column("target_node_id", sa.String, nullable=False, server_default=""),
+    sa.Column("source_channel", sa.String, nullable=False, server_default=""),
+    sa.Column("is_local_initiated", sa.Boolean, nullable=False, server_default="1"),
+    sa.Column("is_enterprise", sa.Boolean, nullable=False, server_default="0"),
 )
 
 messages = sa.Table(
@@ -131,13 +135,80 @@ inbox = sa.Table(
     sa.UniqueConstraint("device_id", "message_id"),
 )
 
+permissions = sa.Table(
+    "permissions",
+    metadata,
+    sa.Column("id", sa.String, primary_key=True),
+    # Whose surfaces were asked: they alone see it.
+    sa.Column("account", sa.String, nullable=False),
+    sa.Column("asked_at", sa.String, nullable=False),
+    sa.Column("decision", sa.String, nullable=False),
+    # All of it, as `PermissionInfo`.
+    sa.Column("info", sa.JSON, nullable=False),
+    sa.Index("permissions_of_an_account", "account", "asked_at"),
+)
+
+# Every level of memory, of every owner, is a space with a full-text index of its own: ranking in one can't be
+# influenced by, and so tells nothing of, what is in another.
+memory_spaces = sa.Table(
+    "memory_spaces",
+    metadata,
+    sa.Column("level", sa.String, primary_key=True),
+    # Account, organisation, or the account and conversation of a session.
+    sa.Column("owner", sa.String, primary_key=True),
+    sa.Column("session_id", sa.String, primary_key=True, server_default=""),
+    sa.Column("space", sa.Integer, nullable=False, unique=True),
+    sa.Column("updated_at", sa.String, nullable=False),
+    sa.Column("entries", sa.Integer, nullable=False),
+    sa.Column("words", sa.Integer, nullable=False),
+)
+
+memories = sa.Table(
+    "memories",
+    metadata,
+    sa.Column("level", sa.String, primary_key=True),
+    sa.Column("owner", sa.String, primary_key=True),
+    sa.Column("session_id", sa.String, primary_key=True, server_default=""),
+    sa.Column("memory_id", sa.String, primary_key=True),
+    sa.Column("created_at", sa.String, nullable=False),
+    sa.Column("by", sa.String, nullable=False),
+    # SHA-256 of the text, which is kept once.
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("tags", sa.JSON, nullable=False),
+    sa.Column("content", sa.Text, nullable=False),
+    sa.Index("memories_by_text", "level", "owner", "session_id", "digest", unique=True),
+)
+
+artifacts = sa.Table(
+    "artifacts",
+    metadata,
+    sa.Column("account", sa.String, primary_key=True),
+    sa.Column("sha256", sa.String, primary_key=True),
+    sa.Column("artifact_id", sa.String, nullable=False, unique=True),
+    # Its name where files lie, which says whose leftover it is when the row is missing.
+    sa.Column("place", sa.String, nullable=False, unique=True),
+    sa.Column("size", sa.Integer, nullable=False),
+    # Unix seconds.
+    sa.Column("expires_at", sa.Float, nullable=False),
+)
+
 #: The version that brought a table; all others are there since the first.
-_SINCE = {"joins": 2, "peers": 3, "conversations": 3, "messages": 3, "inbox": 3}
+_SINCE = {"joins": 2, "peers": 3, "conversations": 3, "messages": 3, "inbox": 3} | dict.fromkeys(
+    ("permissions", "memory_spaces", "memories", "artifacts"), 5
+)
 
 
 def _add_column(connection: sa.Connection, column: sa.Column[str]) -> None:
     written = sa.schema.CreateColumn(column).compile(connection)
     connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {written}")
+
+
+def _add_missing(connection: sa.Connection, table: sa.Table, *names: str) -> None:
+    """Add columns that are not there: a table made by an earlier step of the same upgrade has them already."""
+    there = {row[1] for row in connection.exec_driver_sql(f"PRAGMA table_info({table.name})")}
+    for name in names:
+        if name not in there:
+            _add_column(connection, table.c[name])
 
 
 def _to_version_3(connection: sa.Connection) -> None:
@@ -149,13 +220,20 @@ def _to_version_3(connection: sa.Connection) -> None:
 
 def _to_version_4(connection: sa.Connection) -> None:
     _add_column(connection, devices.c.public_key)
-    there = {row[1] for row in connection.exec_driver_sql("PRAGMA table_info(conversations)")}
-    if "target_node_id" not in there:  # made by the step before, whose table has it already
-        _add_column(connection, conversations.c.target_node_id)
+    _add_missing(connection, conversations, "target_node_id")
+
+
+def _to_version_5(connection: sa.Connection) -> None:
+    _add_missing(connection, devices, "role")
+    _add_missing(connection, conversations, "source_channel", "is_local_initiated", "is_enterprise")
+    for table in (permissions, memory_spaces, memories, artifacts):
+        table.create(connection)
 
 
 #: What turns a file of a version into one of the next.
-_UPGRADES: dict[int, Callable[[sa.Connection], None]] = {1: joins.create, 2: _to_version_3, 3: _to_version_4}
+_UPGRADES: dict[int, Callable[[sa.Connection], None]] = {
+    1: joins.create, 2: _to_version_3, 3: _to_version_4, 4: _to_version_5,
+}  # fmt: skip
 
 
 def tables_of(version: int) -> frozenset[str]:

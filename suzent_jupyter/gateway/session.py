@@ -74,6 +74,8 @@ class NodeSession:
         self.late: OrderedDict[str, Call] = OrderedDict()
         self._limits = limits
         self._waiting: deque[Call] = deque()
+        #: Calls whose files are being kept; they wait for their turn after that.
+        self._prepared: dict[Call, int] = {}
         self._waiting_bytes = 0
         self._outbox = Outbox(transport, self._pump)
         self.declare(capabilities)
@@ -149,23 +151,35 @@ class NodeSession:
 
     def submit(self, call: Call) -> None:
         """Send a call, or let it wait its turn; ``node_busy`` when too many wait."""
+        self._prepared.pop(call, None)
         if self._may_send(call):
             self._send(call)
             return
-        if (
-            len(self._waiting) >= self._limits.calls_waiting
-            or self._waiting_bytes + call.frame_size > self._limits.waiting_bytes
-        ):
-            raise SuzentError(
-                "node_busy",
-                f"{self.display_name} works on {len(self.calls)} calls and {len(self._waiting)} wait already.",
-            )
+        self._check_room(call)
         self._waiting.append(call)
         self._waiting_bytes += call.frame_size
+
+    def prepare(self, call: Call) -> None:
+        """Count a call that is to be submitted when its files are kept; ``node_busy`` when too many wait."""
+        self._check_room(call)
+        self._prepared[call] = call.frame_size
+
+    def prepares(self, call: Call) -> bool:
+        """Tell whether a call waits for its files to be kept."""
+        return call in self._prepared
+
+    def _check_room(self, call: Call) -> None:
+        waiting = len(self._waiting) + len(self._prepared)
+        size = self._waiting_bytes + sum(self._prepared.values()) + call.frame_size
+        if waiting >= self._limits.calls_waiting or size > self._limits.waiting_bytes:
+            raise SuzentError(
+                "node_busy", f"{self.display_name} works on {len(self.calls)} calls and {waiting} wait already."
+            )
 
     def forget(self, call: Call) -> None:
         """Take a call that is over off the books and let the next one go."""
         call.over = True
+        self._prepared.pop(call, None)
         if call.sent:
             self.calls.pop(call.request_id, None)
         elif call in self._waiting:
@@ -192,7 +206,7 @@ class NodeSession:
 
     def open_calls(self) -> list[Call]:
         """Return the calls that are under way or waiting."""
-        return [*self.calls.values(), *self._waiting]
+        return [*self.calls.values(), *self._waiting, *self._prepared]
 
     def calls_of(self, credential_id: str) -> list[Call]:
         """Return the calls, under way or waiting, that were made with a token."""
@@ -204,6 +218,7 @@ class NodeSession:
         calls = self.open_calls()
         self.calls.clear()
         self._waiting.clear()
+        self._prepared.clear()
         self._waiting_bytes = 0
         return calls
 

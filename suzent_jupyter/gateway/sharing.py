@@ -103,6 +103,7 @@ class Sharing:
             if not Registry.sees(call.principal, device):
                 session.give_up(call, "cancelled")
                 self._gateway.dispatcher.fail(call, error)
+        self._gateway.permissions.shared_anew(device)
         # What the node answers all the same is not theirs to read, in the audit trail either.
         session.forget_late(lambda call: Registry.sees(call.principal, device))
         publish = self._gateway.sessions.publish

@@ -73,6 +73,7 @@ class Store:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._data_version = 0
+        self._empties_log = False
         self._closed = False
 
     async def open(self, load: Callable[[sa.Connection], T]) -> T | None:
@@ -117,6 +118,10 @@ class Store:
 
     # -- everything below runs on the writer thread --
 
+    def empty_log_soon(self) -> None:
+        """Leave nothing in the write-ahead log of what this job deletes; done before the job is answered."""
+        self._empties_log = True
+
     def _run(self, load: Callable[[sa.Connection], Any], opened: Future[Any]) -> None:
         engine = None
         try:
@@ -159,7 +164,7 @@ class Store:
 
         def set_up(connection: sqlite3.Connection, _record: Any) -> None:
             connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
-            for pragma in ("busy_timeout=5000", f"journal_mode={journal}", "synchronous=FULL"):
+            for pragma in ("busy_timeout=5000", f"journal_mode={journal}", "synchronous=FULL", "secure_delete=ON"):
                 connection.execute(f"PRAGMA {pragma}")
 
         def begin(connection: sa.Connection) -> None:
@@ -218,8 +223,18 @@ class Store:
                 if not job.future.done():
                     job.future.set_exception(_failed(error))
             return
+        if self._empties_log:
+            self._empty_log(connection)
         for job, answer in answers:
             job.future.set_result(answer)
+
+    def _empty_log(self, connection: sa.Connection) -> None:
+        self._empties_log = False
+        try:
+            # Not within a transaction, which SQLAlchemy would begin.
+            connection.connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except Exception:
+            log.exception("Emptying the write-ahead log of %s failed", self.path)  # the next checkpoint will
 
     def _look_for_foreign_changes(self, connection: sa.Connection) -> None:
         try:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         NodeAmbiguous,
         NodeNotFound,
         NoGateway,
+        NotAllowed,
         PeerUnknown,
         TurnFailed,
         Unauthorized,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from .route import Route
     from .turns.answer import Answer
     from .turns.remote_file import RemoteFile
+    from .uploads import File
 
 
 __all__ = [
@@ -41,12 +43,14 @@ __all__ = [
     "ConnectionLost",
     "ControlRequest",
     "Conversation",
+    "File",
     "Gateway",
     "KernelError",
     "NoGateway",
     "Node",
     "NodeAmbiguous",
     "NodeNotFound",
+    "NotAllowed",
     "PeerUnknown",
     "RemoteFile",
     "Result",
@@ -70,12 +74,14 @@ __getattr__ = lazy_names(
         "ConnectionLost": "errors",
         "ControlRequest": "control",
         "Conversation": "conversation",
+        "File": "uploads",
         "Gateway": "gateway",
         "KernelError": "errors",
         "NoGateway": "errors",
         "Node": "node",
         "NodeAmbiguous": "errors",
         "NodeNotFound": "errors",
+        "NotAllowed": "errors",
         "PeerUnknown": "errors",
         "RemoteFile": "turns.remote_file",
         "Result": "results",

@@ -13,6 +13,7 @@ import itertools
 import logging
 import os
 import random
+import secrets
 import threading
 import time
 from collections import deque
@@ -34,6 +35,7 @@ from .locate import OPEN_TIMEOUT, START_ONE, Locator, Target, refused, unreachab
 
 if TYPE_CHECKING:
     from ..node.pin import Trust
+    from .asking.asker import Asker
 
 GRACE = 5.0  # s a new call waits for a gateway that has just gone, as one that restarts is back by then
 OVERDUE = 15.0  # s past a call's deadline after which the gateway is not going to answer any more
@@ -42,6 +44,7 @@ BATCH_BYTES = 1 << 20  # written at once; more would only sit in the transport's
 JOIN_BYTES = 1 << 17  # batches up to this size are copied into one write
 _LIMITS = Limits()
 _SLICE = 0.2 if os.name == "nt" else 1.0  # s; Windows delivers an interrupt only between waits
+WATCH = 0.25  # s after which whoever waits for a call begins to look whether somebody must allow it first
 
 # websockets logs request headers at DEBUG: the token must not get there whatever the root logger is set to.
 _log = logging.getLogger("suzent_jupyter.kernel.socket")
@@ -99,7 +102,8 @@ class Channel:
         self._locator = locator
         self._calls: dict[int, Call] = {}
         self._out: deque[Call | bytes] = deque()
-        self._numbers = itertools.count(1)
+        # Whoever is asked about a call hears its number too, from wherever it came: ours are like nobody else's.
+        self._numbers = itertools.count(secrets.randbits(50) + 1)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
@@ -116,13 +120,22 @@ class Channel:
         self._services: list[Service] = []
         self.hello: wire.Incoming | None = None
         self.invoke_timeout = _LIMITS.invoke_timeout
+        #: A call's deadline begins once somebody has allowed it, where it asks.
+        self.permission_ttl = _LIMITS.permission_ttl
 
     # -- from any thread --------------------------------------------------------------------------------------
 
-    def call(self, request: wire.Invoke, progress: Progress | None) -> wire.Incoming:
+    def call(
+        self, request: wire.Invoke, progress: Progress | None, watch: Callable[[int], Asker] | None = None
+    ) -> wire.Incoming:
         """Call a node and wait; an interrupt cancels the call on the device.
 
         Progress is reported on the waiting thread, so that what it prints lands under the right cell.
+
+        Parameters
+        ----------
+        watch : callable, optional
+            Given the call's number once it has taken a while, returns what asks whoever waits for permission.
         """
         __tracebackhide__ = True
         inbox: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
@@ -131,15 +144,20 @@ class Channel:
             next(self._numbers),
             lambda outcome: put((True, outcome)),
             (lambda frame: put((False, frame))) if progress else None,
-            request.timeout or self.invoke_timeout,
+            (request.timeout or self.invoke_timeout) + self.permission_ttl,
         )
+        asker: Asker | None = None
+        pause = _SLICE if watch is None else WATCH
         try:
             self._submit(call, request)
             while True:
                 try:
-                    last, item = inbox.get(timeout=_SLICE)
+                    last, item = inbox.get(timeout=pause)
                 except Empty:
                     self._ensure_thread()
+                    if watch is not None:
+                        asker = asker or watch(call.id)
+                        pause = asker.step()
                     continue
                 if last:
                     return _unwrap(item)
@@ -148,8 +166,13 @@ class Channel:
         except BaseException:
             self.cancel(call)
             raise
+        finally:
+            if asker is not None:
+                asker.close()
 
-    async def acall(self, request: wire.Invoke, progress: Progress | None) -> wire.Incoming:
+    async def acall(
+        self, request: wire.Invoke, progress: Progress | None, watch: Callable[[int], Asker] | None = None
+    ) -> wire.Incoming:
         """Call a node without blocking the running loop; cancelling the task cancels the call on the device."""
         __tracebackhide__ = True
         loop = asyncio.get_running_loop()
@@ -158,8 +181,9 @@ class Channel:
             next(self._numbers),
             lambda outcome: self._hand_over(loop, future, outcome),
             (lambda frame: _call_soon(loop, progress, frame)) if progress else None,
-            request.timeout or self.invoke_timeout,
+            (request.timeout or self.invoke_timeout) + self.permission_ttl,
         )
+        watching = loop.call_later(WATCH, _watch, watch, call.id, future) if watch is not None else None
         try:
             self._submit(call, request)
             with awake():
@@ -167,6 +191,9 @@ class Channel:
         except BaseException:
             self.cancel(call)
             raise
+        finally:
+            if watching is not None:
+                watching.cancel()
 
     def cancel(self, call: Call) -> None:
         """Stop a call; nothing is sent for one that is over or was never written."""
@@ -386,6 +413,7 @@ class Channel:
         try:
             limits = wire.decode(hello.limits)
             self.invoke_timeout = float(limits["invoke_timeout"])
+            self.permission_ttl = float(limits["permission_ttl"])
         except (msgspec.DecodeError, KeyError, TypeError, ValueError):
             pass
         self._up = True
@@ -546,6 +574,13 @@ def _resolve(items: list[tuple[asyncio.Future[Any], Outcome]]) -> None:
     for future, outcome in items:
         if not future.done():
             future.set_result(outcome)
+
+
+def _watch(watch: Callable[[int], Asker], number: int, future: asyncio.Future[Any]) -> None:
+    """Ask whoever awaits a call that takes a while, until it is over."""
+    if not future.done():
+        task = asyncio.ensure_future(watch(number).attend())
+        future.add_done_callback(lambda _: task.cancel())
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *arguments: Any) -> None:

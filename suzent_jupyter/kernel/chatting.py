@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,14 @@ from .rest import Rest, segment
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .asking.asker import Asker
     from .chats import Chats
     from .conversation import Conversation
     from .origin import Origin
     from .route import Route
     from .turns.answer import Answer
     from .turns.chat import ChatTurn
+    from .uploads import Uploads
 
 Record = dict[str, Any]
 
@@ -38,6 +40,11 @@ class Chatting:
 
         @cached_property
         def _chats(self) -> Chats: ...
+
+        def _watch_run(self, run_id: Callable[[], str]) -> Asker | None: ...
+
+        @cached_property
+        def _uploads(self) -> Uploads: ...
 
     # -- routing ----------------------------------------------------------------------------------------------
 
@@ -95,6 +102,7 @@ class Chatting:
         on_event: Callable[[Record], None] | None = None,
         on_accepted: Callable[[Record], None] | None = None,
         show: bool = False,
+        attachments: Sequence[Any] = (),
     ) -> Answer:
         """Have the node best suited answer a prompt, and wait. Interrupting the cell aborts the run on the node.
 
@@ -113,6 +121,8 @@ class Chatting:
             Called before the first event with the gateway's word on who answers and why.
         show : bool
             Show who answers, and the answer as it comes in, as the magic does.
+        attachments : sequence, optional
+            Files of this machine to send along: paths, :class:`~.uploads.File`, bytes, or files of results.
 
         Returns
         -------
@@ -132,11 +142,11 @@ class Chatting:
         """
         __tracebackhide__ = True
         if not show:
-            return self._chat_turn(prompt, node, conversation, on_accepted).run(on_event).check()
+            return self._chat_turn(prompt, node, conversation, on_accepted, attachments).run(on_event).check()
         from .turns.chat import show_accepted
         from .turns.live import live_view
 
-        turn = self._chat_turn(prompt, node, conversation, on_accepted or show_accepted)
+        turn = self._chat_turn(prompt, node, conversation, on_accepted or show_accepted, attachments)
         turn.answer.shown()
         return turn.run(on_event, live_view(turn.answer)).check()
 
@@ -146,6 +156,7 @@ class Chatting:
         node: str | None = None,
         conversation: str | None = None,
         on_event: Callable[[Record], None] | None = None,
+        attachments: Sequence[Any] = (),
     ) -> Answer:
         """Chat without blocking the event loop; as :meth:`chat`.
 
@@ -154,11 +165,18 @@ class Chatting:
         __tracebackhide__ = True
         from .turns.running import on_thread
 
-        turn = await on_thread(partial(self._chat_turn, prompt, node, conversation, None))
+        turn = await on_thread(partial(self._chat_turn, prompt, node, conversation, None, attachments, shown=False))
         return (await turn.arun(on_event)).check()
 
     def _chat_turn(
-        self, prompt: str, node: str | None, conversation: str | None, on_accepted: Callable[[Record], None] | None
+        self,
+        prompt: str,
+        node: str | None,
+        conversation: str | None,
+        on_accepted: Callable[[Record], None] | None,
+        attachments: Sequence[Any],
+        *,
+        shown: bool = True,
     ) -> ChatTurn:
         __tracebackhide__ = True
         from .turns.chat import ChatTurn
@@ -172,12 +190,19 @@ class Chatting:
         if origin:
             body["origin"] = origin
 
+        def send_files(stopped: Callable[[], bool]) -> list[Record]:
+            return self._uploads.attachments(attachments, shown=shown, stopped=stopped)
+
+        along = not isinstance(attachments, list | tuple) or len(attachments) > 0
+
         def begun(conversation_id: str) -> None:
             # Whatever becomes of the run: this is the conversation that `last` means from now on.
             if conversation_id:
                 _last_conversations[self._rest.whose] = conversation_id
 
-        return ChatTurn(self._chats, self._rest, body, on_accepted, begun)
+        turn = ChatTurn(self._chats, self._rest, body, on_accepted, begun, send_files if along else None)
+        turn.asker = self._watch_run(lambda: turn.answer.run_id)
+        return turn
 
     def _conversation_id(self, conversation: str) -> str:
         __tracebackhide__ = True

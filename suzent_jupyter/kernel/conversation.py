@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.text import clean_lines
+from .icons import icon
 from .plain import one_line
 from .route import chosen_line
 
@@ -63,7 +64,9 @@ class Conversation:
 
     def _parts(self) -> list[tuple[str, str]]:
         messages = self.record.get("messages") or []
-        parts = [(one_line(self.record.get("title"), 200) or self.id, "")]
+        title = one_line(self.record.get("title"), 200) or self.id
+        kind = f"{sign} {self.record['icon']} · " if (sign := icon(self.record)) else ""
+        parts = [(f"{kind}{title}", "")]
         if len(messages) > _SHOWN:
             parts.append((f"{len(messages) - _SHOWN} older messages: `.messages` holds them.", ""))
         for message in messages[-_SHOWN:]:

@@ -79,6 +79,8 @@ class Status:
         Whether it accepts nodes at all.
     grants, peers : list of dict
         Requests for control that wait, and the peers as they were last heard of.
+    permissions : list of dict
+        What waits for your permission, as it was last heard of.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Status:
         enabled: bool = True,
         grants: Sequence[dict[str, Any]] = (),
         peers: Sequence[dict[str, Any]] = (),
+        permissions: Sequence[dict[str, Any]] = (),
     ) -> None:
         self.url = url
         self.nodes = nodes
@@ -96,6 +99,7 @@ class Status:
         self.enabled = enabled
         self.grants = list(grants)
         self.peers = list(peers)
+        self.permissions = list(permissions)
 
     def _lines(self) -> list[str]:
         count = f"{len(self.nodes)} node{'' if len(self.nodes) == 1 else 's'} connected"
@@ -110,6 +114,10 @@ class Status:
             names = ", ".join(one_line(item.get("controller_name"), 64) or "?" for item in self.grants[:4])
             more = f" and {len(self.grants) - 4} more" if len(self.grants) > 4 else ""
             lines.append(f"Waiting for control of this gateway: {names}{more}.")
+        if self.permissions:
+            tools = ", ".join(one_line(item.get("tool"), 64) for item in self.permissions[:4])
+            more = f" and {len(self.permissions) - 4} more" if len(self.permissions) > 4 else ""
+            lines.append(f"Waiting for your permission: {tools}{more}.")
         if self.peers:
             names = ", ".join(_peer(item) for item in self.peers[:8])
             more = f" and {len(self.peers) - 8} more" if len(self.peers) > 8 else ""
@@ -121,6 +129,8 @@ class Status:
 
         if not self.enabled:
             return "%suzent config nodes_enabled true", "nodes are switched off; this lets them in again"
+        if self.permissions:
+            return "%suzent permissions", "shows what would run, and how to answer"
         if self.pending:
             first = self.pending[0]
             name, code = one_line(first.get("display_name"), 64), one_line(first.get("pairing_code"), 16)

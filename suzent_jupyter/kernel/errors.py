@@ -133,6 +133,12 @@ class CallCancelled(KernelError):
     default_code = "cancelled"
 
 
+class NotAllowed(KernelError, PermissionError):
+    """Somebody was to allow it first, and said no (``permission_denied``), nothing, or could not be asked."""
+
+    default_code = "permission_denied"
+
+
 class CapabilityFailed(KernelError):
     """The device ran the command and reported a failure; ``result`` is the whole answer."""
 
@@ -182,7 +188,13 @@ _CLASSES: dict[str, type[KernelError]] = {
         CallTimeout,
         CallCancelled,
         PeerUnknown,
+        NotAllowed,
     )
+}
+_CLASSES |= dict.fromkeys(("permission_needed", "permission_expired"), NotAllowed)
+# Where the gateway's own words are meant for agents, which are to do without.
+_HINTS = {
+    "permission_denied": "`%suzent permissions --history` says who said no; agree with them, then run it again.",
 }
 
 
@@ -195,7 +207,7 @@ def from_body(body: Any, status: int) -> KernelError:
             return Unauthorized(text, status=status)
         return KernelError(text, status=status, hint="")
     code = body["code"]
-    hint, retryable = body.get("hint"), body.get("retryable")
+    hint, retryable = _HINTS.get(code, body.get("hint")), body.get("retryable")
     return _CLASSES.get(code, KernelError)(
         str(body.get("error") or body.get("message") or code),
         code=code,

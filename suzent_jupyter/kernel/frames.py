@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.text import clean_lines
 from .errors import ContentError
+from .icons import ICONS, icon
 from .plain import one_line
 from .results import Binary
 
@@ -19,6 +20,7 @@ Record = dict[str, Any]
 _TIME = "datetime64[us, UTC]"
 _SPAN = "timedelta64[us]"
 _LINES = "lines"  # text with its line ends and blanks
+_REASONS = ["answered", "remembered", "granted", "expired", "no_interface", "disconnected", "cancelled", "restarted"]
 _FIELDS: dict[str, dict[str, str | list[str]]] = {
     "nodes": {
         "node": "string",
@@ -112,6 +114,28 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
         "expires_at": _TIME,
         "replaces": "string",
     },
+    "permissions": {
+        "id": "string",
+        "command": "string",
+        "node": "string",
+        "caller": "string",
+        "params": _LINES,
+        "files": "string",
+        "description": "string",
+        "relation": ["local", "web", "app", "cross_account", "grant"],
+        "asked_at": _TIME,
+        "expires_at": _TIME,
+        "resolved_at": _TIME,
+        "decision": ["allow", "deny"],
+        "reason": _REASONS,
+        "remember": ["once", "session"],
+        "by": "string",
+        "run_id": "string",
+        "conversation_id": "string",
+        "node_id": "string",
+        "params_bytes": "int64",
+        "sha256": "string",
+    },
     "unauthorized": {
         "at": _TIME,
         "host": "string",
@@ -133,6 +157,8 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
     },
     "conversations": {
         "conversation": "string",
+        "icon": "string",
+        "kind": list(ICONS),
         "title": "string",
         "node": "string",
         "messages": "int64",
@@ -153,6 +179,16 @@ _FIELDS: dict[str, dict[str, str | list[str]]] = {
         "tier": ["llm", "bm25", "recent", "manual"],
         "reason": "string",
         "run_id": "string",
+    },
+    "memories": {
+        "memory": "string",
+        "text": _LINES,
+        "level": ["account", "enterprise", "session"],
+        "score": "Float64",
+        "tags": "string",
+        "created_at": _TIME,
+        "by": "string",
+        "conversation": "string",
     },
     "events": {
         "seq": "int64",
@@ -201,10 +237,12 @@ _INDEX = {
     "connections": ["gateway"],
     "peers": ["peer"],
     "grants": ["code"],
+    "permissions": ["id"],
     "unauthorized": ["at"],
     "candidates": ["node"],
     "conversations": ["conversation"],
     "messages": ["n"],
+    "memories": ["memory"],
     "events": ["seq"],
     "audit": ["at"],
     "discovered": ["name"],
@@ -460,9 +498,10 @@ def candidates(decision: Record) -> pd.DataFrame:
 def conversations(items: Iterable[Record], names: dict[str, str] | None = None) -> pd.DataFrame:
     """What was said to this gateway and its nodes, newest first, indexed by the conversation's id.
 
-    Columns: ``title``, ``node`` (that answered last; empty for this gateway's own agent), ``status`` (category),
-    ``messages`` (how many), ``updated_at`` and ``created_at`` (UTC), ``folder`` (``Social`` for a peer's),
-    ``target_node_id``, and ``go_on``: what to type to go on with it.
+    Columns: ``icon`` and ``kind`` (category: ``local``, ``sent-to-node``, ``received-from-node``, ``web``, ``peer`` or
+    ``enterprise``), which say the same, ``title``, ``node`` (that answered last; empty for this gateway's own agent),
+    ``status`` (category), ``messages`` (how many), ``updated_at`` and ``created_at`` (UTC), ``folder`` (``Social`` for
+    a peer's), ``target_node_id``, and ``go_on``: what to type to go on with it.
     """
     from .conversation import go_on, node_name
 
@@ -472,6 +511,8 @@ def conversations(items: Iterable[Record], names: dict[str, str] | None = None) 
             {
                 **item,
                 "conversation": item.get("conversation_id"),
+                "icon": icon(item),
+                "kind": item.get("icon"),
                 "node": node_name(item, names or {}),
                 "messages": item.get("message_count"),
                 "go_on": go_on(item),
@@ -496,6 +537,27 @@ def messages(items: Iterable[Record]) -> pd.DataFrame:
         return {**item, "n": number, "text": item.get("content"), **chosen}
 
     return build("messages", (row(number, item) for number, item in enumerate(items)))
+
+
+def memories(items: Iterable[Record]) -> pd.DataFrame:
+    """What is kept for later, indexed by the id that forgets it.
+
+    Columns: ``text``, ``level`` (category), ``score`` (BM25, larger fits better; missing where nothing was looked for),
+    ``tags``, ``created_at`` (UTC), ``by`` and, at level ``session``, the ``conversation`` it belongs to.
+    """
+    return build(
+        "memories",
+        (
+            {
+                **item,
+                "memory": item.get("memory_id"),
+                "text": item.get("content"),
+                "tags": ", ".join(map(str, item.get("tags") or ())),
+                "conversation": item.get("session_id"),
+            }
+            for item in items
+        ),
+    )
 
 
 def audit(items: list[Record]) -> pd.DataFrame:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ from .mirror import Mirror
 from .origin import Origin
 from .pairing import Pairing
 from .peering import Peering
+from .permitting import Permitting
 from .plain import one_line
 from .rest import Rest
 from .results import Result
@@ -27,12 +30,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .agent import Agents
+    from .asking.feed import Feed
     from .channel import Channel
     from .chats import Chats
     from .connections import Connection
+    from .memory import Memory
     from .node import Node
+    from .uploads import Uploads
 
 Record = dict[str, Any]
+
+_PLAIN = (str, int, float, bool, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +89,7 @@ def connect(url: str | None = None, token: str | None = None, *, pin: str | None
     return gateway
 
 
-class Gateway(Pairing, Peering, Chatting):
+class Gateway(Pairing, Peering, Chatting, Permitting):
     """The gateway that devices join; made by :func:`connect`.
 
     ``gateway["MyPhone"]`` is a connected node by name, id or unique id prefix. Methods block; ``ainvoke``,
@@ -114,6 +122,25 @@ class Gateway(Pairing, Peering, Chatting):
         from .chats import Chats
 
         return Chats(self._channel)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """What is kept for later: ``.query(words)``, ``.save(text)``, ``.forget(id)``, ``.export(file)``."""
+        from .memory import Memory
+
+        return Memory(self._rest)
+
+    @cached_property
+    def _feed(self) -> Feed:
+        from .asking.feed import Feed
+
+        return Feed(self._channel)
+
+    @cached_property
+    def _uploads(self) -> Uploads:
+        from .uploads import Uploads
+
+        return Uploads(self._rest)
 
     @cached_property
     def _mirror(self) -> Mirror:
@@ -246,7 +273,8 @@ class Gateway(Pairing, Peering, Chatting):
         command : str
             Such as ``camera.snap``.
         params : dict, optional
-            Anything with a sensible JSON: also bytes, frames, arrays, images, paths and times.
+            Anything with a sensible JSON: also bytes, frames, arrays, images, paths and times. Large bytes and
+            :class:`~.uploads.File` are sent ahead, and the node fetches them.
         timeout : float, optional
             Seconds, greater than 0; 30 by default, 600 at most.
         idempotency_key : str, optional
@@ -267,10 +295,11 @@ class Gateway(Pairing, Peering, Chatting):
         """
         __tracebackhide__ = True  # of IPython: what is wrong with a call stands in the caller's own line
         started = time.perf_counter()
-        body, progress = _arguments(params, timeout, on_progress)
+        sent = self._uploads.ready(params) if _may_hold_files(params) and self._uploads.needed(params) else params
+        body, progress = _arguments(sent, timeout, on_progress)
         request = wire.Invoke(node, command, body, timeout, idempotency_key, self._origin.current())
         try:
-            frame = self._channel.call(request, progress)
+            frame = self._channel.call(request, progress, self._watch_call())
         except NodeNotFound as missing:
             return self._invoke_elsewhere(missing, node, command, params, timeout, idempotency_key)
         except (TypeError, OverflowError, UnicodeEncodeError) as error:
@@ -290,10 +319,11 @@ class Gateway(Pairing, Peering, Chatting):
         """Call a command without blocking the event loop; as :meth:`invoke`. Cancelling the task cancels the call."""
         __tracebackhide__ = True
         started = time.perf_counter()
-        body, progress = _arguments(params, timeout, on_progress)
+        sent = await self._sent_ahead(params) if _may_hold_files(params) and self._uploads.needed(params) else params
+        body, progress = _arguments(sent, timeout, on_progress)
         request = wire.Invoke(node, command, body, timeout, idempotency_key, self._origin.current())
         try:
-            frame = await self._channel.acall(request, progress)
+            frame = await self._channel.acall(request, progress, self._watch_call())
         except NodeNotFound as missing:
             from .turns.running import on_thread
 
@@ -304,6 +334,17 @@ class Gateway(Pairing, Peering, Chatting):
         except (TypeError, OverflowError, UnicodeEncodeError) as error:
             raise _unsendable(error) from None
         return Result(frame, node, command, time.perf_counter() - started)
+
+    async def _sent_ahead(self, params: Any) -> Any:
+        """Send large files of a call on a thread of its own; cancelling the task ends that."""
+        from .turns.running import on_thread
+
+        left = threading.Event()
+        try:
+            return await on_thread(lambda: self._uploads.ready(params, shown=False, stopped=left.is_set))
+        except asyncio.CancelledError:
+            left.set()
+            raise
 
     # -- settings ---------------------------------------------------------------------------------------------
 
@@ -369,6 +410,11 @@ class Gateway(Pairing, Peering, Chatting):
     def __repr__(self) -> str:
         state = "connected" if "_channel" in self.__dict__ and self._channel.connected else "not connected yet"
         return f"<Gateway {self.url} ({state})>"
+
+
+def _may_hold_files(params: Any) -> bool:
+    """Tell whether there is more than plain values: looking further costs an import on first use."""
+    return isinstance(params, Mapping) and any(type(value) not in _PLAIN for value in params.values())
 
 
 def _arguments(

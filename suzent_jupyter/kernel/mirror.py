@@ -19,6 +19,7 @@ _KEYS = {
     "peers": "peer_id",
     "grants": "request_id",
     "conversations": "conversation_id",
+    "permissions": "id",
 }
 
 

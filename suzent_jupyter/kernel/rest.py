@@ -11,6 +11,7 @@ from urllib.parse import quote
 from .errors import ConnectionLost, ContentError, KernelError, Unauthorized, Unreachable, from_body
 from .locate import Locator, Target, refused, unreachable
 from .plain import human_bytes
+from .transfers import Transfer
 
 if TYPE_CHECKING:
     import httpx
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECT_TIMEOUT = 5.0  # s
+UPLOAD_TIMEOUT = 120.0  # s without a byte taken, or, once all are, until the answer: a store may be a network away
 READ_TIMEOUT = 30.0  # s; most routes take no longer than their database write
 STREAM_TIMEOUT = 60.0  # s without a byte; comments come every 15 s
 
@@ -31,6 +33,11 @@ class Rest:
         self._locator = locator
         self._lock = threading.Lock()
         self._clients: dict[tuple[bool, Trust | None], httpx.Client] = {}
+
+    @property
+    def url(self) -> str:
+        """Where the gateway is, without credentials."""
+        return self._locator.target.url
 
     @property
     def is_local(self) -> bool:
@@ -114,13 +121,33 @@ class Rest:
         """
         with self.stream("GET", path) as answer:
             content = bytearray()
-            for chunk in answer.iter_bytes():
-                content += chunk
-                if len(content) > limit:
-                    raise ContentError(
-                        f"The file is larger than {human_bytes(limit)}.", hint="Ask the peer for a smaller one."
-                    )
+            size = answer.headers.get("Content-Length", "")
+            with Transfer("Fetching", "Fetched", "", int(size) if size.isdigit() else 0) as told:
+                for chunk in answer.iter_bytes():
+                    content += chunk
+                    if len(content) > limit:
+                        raise ContentError(
+                            f"The file is larger than {human_bytes(limit)}.", hint="Ask the peer for a smaller one."
+                        )
+                    told(len(content))
             return bytes(content), answer.headers.get("content-type", "")
+
+    def upload(
+        self, path: str, pieces: Callable[[], Iterator[bytes]], size: int, media_type: str, query: dict[str, str]
+    ) -> Any:
+        """``POST`` a file of ``size`` bytes as it is read, and return the answer's JSON.
+
+        ``pieces`` is called once more where the gateway turns out to be elsewhere.
+        """
+        headers = {"Content-Type": media_type, "Content-Length": str(size)}
+        return self._anywhere(
+            lambda target: _read(
+                target,
+                self._send(
+                    target, "POST", path, query=query, content=pieces(), headers=headers, timeout=UPLOAD_TIMEOUT
+                ),
+            )
+        )
 
     def close(self) -> None:
         """Close kept connections."""
@@ -163,6 +190,7 @@ class Rest:
         *,
         query: dict[str, Any] | None = None,
         body: Any = None,
+        content: Iterator[bytes] | None = None,
         headers: dict[str, str] | None = None,
         timeout: float,
         stream: bool = False,
@@ -177,6 +205,7 @@ class Rest:
             target.url + path,
             params=query or None,
             json=body,
+            content=content,
             headers={**target.headers, **(headers or {})},
             timeout=httpx.Timeout(timeout, connect=CONNECT_TIMEOUT),
         )

@@ -135,7 +135,7 @@ def typed(text: str) -> Any:
 
 
 def pair(word: Word, namespace: Mapping[str, Any] | None = None) -> tuple[str, Any]:
-    """Read one ``key=value``; ``key=$name`` takes the object ``name`` from ``namespace``.
+    """Read one ``key=value``; ``key=$name`` takes the object ``name`` from ``namespace``, as JSON unless it is large.
 
     Raises
     ------
@@ -159,7 +159,13 @@ def pair(word: Word, namespace: Mapping[str, Any] | None = None) -> tuple[str, A
         raise UsageError(
             f"There is no variable '{name}' in this notebook.", hint=f"For the text itself write {key}='${name}'."
         )
-    return key, jsonable(namespace[name], key)
+    value = namespace[name]
+    if type(value) not in _PLAIN:
+        from .uploads import holds_large
+
+        if holds_large(value):
+            return key, value  # sent ahead, not inside the call
+    return key, jsonable(value, key)
 
 
 def read_json(text: str, what: str) -> dict[str, Any]:

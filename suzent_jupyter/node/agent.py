@@ -20,6 +20,7 @@ from ..protocol.function_agent import FunctionAgent
 from ..protocol.limits import Limits
 from ..protocol.text import clean_text
 from .capability import Capability, registry
+from .local_file import LocalFile
 from .progress import Reporter, current_call
 from .results import ResultError
 from .signature import ParameterError, read_binary
@@ -132,6 +133,9 @@ def _turn(message: str, fields: dict[str, Any], files: Any, folder: str) -> Turn
 
 
 def _stored(file: Any, number: int, folder: str) -> dict[str, Any]:
+    if isinstance(file, LocalFile):
+        name, media_type = clean_text(file.get("name"), 128) or "file", clean_text(file.get("media_type"), 128)
+        return {"name": name, "media_type": media_type or OCTETS, "size": file["size"], "path": file.file}
     try:
         data = read_binary(file) if isinstance(file, dict) else None
     except ValueError:

@@ -16,8 +16,10 @@ from websockets.exceptions import ConnectionClosed
 
 from ..protocol.text import clean_text
 from ..protocol.wire import encode
+from .call_files import CallFiles
 from .capability import Capability
 from .dialect import DeviceDialect, Dialect
+from .fetching import Fetcher
 from .progress import CallCancelled, Progress, current_call
 from .results import ResultError, is_small, to_wire
 from .signature import ParameterError
@@ -49,6 +51,7 @@ class Call:
         self.cancelled = False
         self.interruptible = False
         self.task: asyncio.Task[None] | None = None
+        self.files: CallFiles | None = None
         self._send = send
         self._frame_limit = frame_limit
         self._interval = progress_interval
@@ -117,6 +120,8 @@ class Call:
             self._latest, self._pumping = None, True
         if self._pump_task is not None:
             self._pump_task.cancel()
+        if self.files is not None:
+            self._loop.run_in_executor(None, self.files.remove)
 
 
 class Calls:
@@ -136,6 +141,8 @@ class Calls:
         Whether the gateway takes the events of turns.
     on_call : callable, optional
         Hears of each finished call.
+    fetcher : Fetcher, optional
+        Gets the files that parameters refer to; they stay references otherwise.
     """
 
     def __init__(
@@ -147,7 +154,9 @@ class Calls:
         progress_interval: float | None = 0.1,
         events: bool = False,
         on_call: OnCall | None = None,
+        fetcher: Fetcher | None = None,
     ) -> None:
+        self._fetcher = fetcher
         self._send = send
         self._threads = threads
         self._frame_limit = frame_limit
@@ -163,7 +172,8 @@ class Calls:
         Parameters
         ----------
         frame : dict
-            ``request_id``, ``command``, ``params`` and ``timeout`` in seconds.
+            ``request_id``, ``command``, ``params``, ``timeout`` in seconds, and ``artifacts``, the absolute addresses
+            of files that are the gateway's own word.
         known : mapping
             Name → capability.
         dialect : Dialect, optional
@@ -212,7 +222,6 @@ class Calls:
         try:
             answer, error = await self._outcome(call, command, frame, known)
             if not self._closed:
-                await call.flush_progress()
                 await self._send(answer)
         except ConnectionClosed:
             error = "the connection was lost"
@@ -247,6 +256,7 @@ class Calls:
                 code, error = FAILED, f"{type(problem).__name__}: {problem}"
             call.cancelled = True  # a thread that still works on it hears so
         error = to_wire(error)[:_ERROR_CHARS]
+        await call.flush_progress()  # before the end gets its number, where events have one
         return call.dialect.failure(error, code), error
 
     async def _run(self, call: Call, command: str, frame: dict[str, Any], known: Mapping[str, Capability]) -> bytes:
@@ -261,18 +271,41 @@ class Calls:
             raise ParameterError("The parameters must be one JSON object.")
         if call.cancelled:  # before it began
             raise CallCancelled
-        positional, named = capability.signature.bind(params or {}, Progress(call))
+        bind = functools.partial(capability.signature.bind, params or {}, Progress(call))
+        if await self._lay_down(call, capability, params, frame.get("artifacts")):
+            positional, named = await self._threads.run(bind)  # it may read them
+        else:
+            positional, named = bind()
         function = functools.partial(capability.function, *positional, **named)
         if capability.is_async:
             value = await self._interruptible(call, function())
         else:
             value = await self._threads.run(lambda: self._work(call, function))
             if isinstance(value, _Done):
+                await call.flush_progress()
                 return value.frame
             value = await self._interruptible(call, value)
+        await call.flush_progress()
         if is_small(value):
             return call.dialect.result(value, self._frame_limit)
         return await self._threads.run(lambda: call.dialect.result(value, self._frame_limit))
+
+    async def _lay_down(
+        self, call: Call, capability: Capability, params: dict[str, Any] | None, addresses: Any
+    ) -> bool:
+        """Fetch the files of a call; tell whether there are any."""
+        if not params or self._fetcher is None:
+            return False
+        vouched = frozenset(each for each in addresses if isinstance(each, str)) if isinstance(addresses, list) else ()
+        look = functools.partial(CallFiles, self._fetcher, params, capability.signature, vouched)
+        files = look() if is_small(params) else await self._threads.run(look)
+        if not files.places:
+            return False
+        call.files = files
+        await self._interruptible(
+            call, files.lay_down(lambda fraction, message: call.report({"fraction": fraction, "message": message}))
+        )
+        return True
 
     def _work(self, call: Call, function: Callable[[], Any]) -> Any:
         if call.cancelled:

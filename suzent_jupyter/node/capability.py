@@ -34,15 +34,24 @@ class Capability:
         One sentence for people and models.
     signature : Signature
         Its parameters.
+    requires_permission : bool, optional
+        Whether somebody is asked before it runs; None leaves that to the gateway, which goes by its name.
     """
 
     name: str
     function: Callable[..., Any]
     description: str
     signature: Signature
+    requires_permission: bool | None = None
 
     @classmethod
-    def of(cls, function: Callable[..., Any], name: str | None = None, description: str | None = None) -> Capability:
+    def of(
+        cls,
+        function: Callable[..., Any],
+        name: str | None = None,
+        description: str | None = None,
+        requires_permission: bool | None = None,
+    ) -> Capability:
         """Make a capability of a function.
 
         Raises
@@ -63,7 +72,7 @@ class Capability:
             raise ValueError(f"{name!r} is not a name for a capability; give one like 'camera.snap'.")
         summary, documented = read_docstring(inspect.getdoc(function))
         text = clean_text(summary if description is None else description, _LIMITS.description_chars)
-        return cls(name, function, text, Signature(function, documented))
+        return cls(name, function, text, Signature(function, documented), requires_permission)
 
     @property
     def is_async(self) -> bool:
@@ -79,6 +88,7 @@ class Capability:
             description=self.description,
             params_schema=self.signature.params_schema,
             input_schema=self.signature.input_schema,
+            requires_permission=self.requires_permission,
         )
 
 
@@ -89,13 +99,18 @@ registry: dict[str, Capability] = {}
 @overload
 def capability(function: Function, /) -> Function: ...
 @overload
-def capability(name: str | None = None, /, *, description: str | None = None) -> Callable[[Function], Function]: ...
-def capability(name: Any = None, /, *, description: str | None = None) -> Any:
+def capability(
+    name: str | None = None, /, *, description: str | None = None, requires_permission: bool | None = None
+) -> Callable[[Function], Function]: ...
+def capability(name: Any = None, /, *, description: str | None = None, requires_permission: bool | None = None) -> Any:
     """Declare a function as a capability; it stays an ordinary function.
 
     Used bare (``@capability``) the function's own name is the command (``camera_snap`` stays ``camera_snap``);
     ``@capability("camera.snap", description=…)`` names it. Types and defaults of the parameters come from the
     signature, descriptions from the docstring (NumPy, Google or Sphinx style).
+
+    ``requires_permission=True`` has somebody asked before each call, ``False`` nobody. By default the gateway asks, in
+    agents' turns and for other people, before commands whose names say that they are private or can't be undone.
 
     A method is declared but not collected: pass the bound method to the host, ``NodeHost(capabilities=[camera.snap])``.
 
@@ -105,18 +120,20 @@ def capability(name: Any = None, /, *, description: str | None = None) -> Any:
         As :meth:`Capability.of`.
     """
     if callable(name):
-        return _declare(name, None, description)
-    return lambda function: _declare(function, name, description)
+        return _declare(name, None, description, requires_permission)
+    return lambda function: _declare(function, name, description, requires_permission)
 
 
-def _declare(function: Any, name: str | None, description: str | None) -> Any:
+def _declare(function: Any, name: str | None, description: str | None, requires_permission: bool | None) -> Any:
     owner = getattr(function, "__qualname__", "").rpartition(".")[0]
     if owner and not owner.endswith("<locals>"):
-        setattr(function, _MARK, (name, description))  # a method: its first parameter is known once it is bound
+        setattr(
+            function, _MARK, (name, description, requires_permission)
+        )  # a method: its first parameter is known once it is bound
         return function
-    made = Capability.of(function, name, description)
+    made = Capability.of(function, name, description, requires_permission)
     registry[made.name] = made
-    setattr(function, _MARK, (made.name, description))
+    setattr(function, _MARK, (made.name, description, requires_permission))
     return function
 
 
@@ -154,5 +171,4 @@ def matching(known: dict[str, Capability], pattern: str) -> list[Capability]:
 def _of(item: Any) -> Capability:
     if isinstance(item, Capability):
         return item
-    name, description = getattr(item, _MARK, (None, None))
-    return Capability.of(item, name, description)
+    return Capability.of(item, *getattr(item, _MARK, ()))

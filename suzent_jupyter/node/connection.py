@@ -16,6 +16,8 @@ from ..protocol.limits import MIB
 from ..protocol.wire import decode
 from .calls import Calls, OnCall
 from .capability import Capability
+from .fetching import Fetcher
+from .prompts import OnPermission, Prompts
 from .threads import Threads
 from .verdicts import Lost, refusal, text_of, verdict
 
@@ -32,6 +34,17 @@ class Device(Protocol):
     @property
     def capabilities(self) -> Mapping[str, Capability]:
         """Name → capability."""
+
+    @property
+    def on_permission(self) -> OnPermission | None:
+        """What asks the person at this device."""
+
+    @property
+    def fetcher(self) -> Fetcher:
+        """What gets the files of calls."""
+
+    def own_features(self) -> list[str]:
+        """Return what is announced beside what the protocol does anyway."""
 
     def connect_message(self) -> ConnectMessage:
         """Return the first frame."""
@@ -58,6 +71,8 @@ class Connection:
         self._on_call = on_call
         self.features: frozenset[str] = frozenset()
         self.frame_limit = PLAIN_FRAME_BYTES
+        ask = device.on_permission
+        self._prompts = Prompts(self._send, ask) if ask is not None else None
 
     async def run(self) -> None:
         """Converse until the end; never returns.
@@ -143,6 +158,7 @@ class Connection:
             progress_interval=0.1 if "progress" in self.features else None,
             events="agent" in self.features,
             on_call=self._on_call,
+            fetcher=self._device.fetcher,
         )
         await self._device.on_connected(connected, self)
         try:
@@ -157,10 +173,22 @@ class Connection:
                         await self._send(b'{"type":"pong"}')
                     case "approved":
                         self._device.on_approved(frame)
+                    case "permission.request" | "permission.resolved":
+                        self._prompted(frame)
                     case "error":
                         raise refusal(frame)
         finally:
+            await self._close_prompts()
             await calls.close()
+
+    def _prompted(self, frame: dict[str, Any]) -> None:
+        """Take a frame about a permission prompt."""
+        if self._prompts is not None:
+            self._prompts.take(frame)
+
+    async def _close_prompts(self) -> None:
+        if self._prompts is not None:
+            await self._prompts.close()
 
 
 def whole(fields: Any, name: str) -> int | None:

@@ -15,10 +15,12 @@ from typing import Any, Literal
 from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
 
 from ..protocol.address import GATEWAY_PATH, NODE_PATH
-from ..protocol.device import AGENT_COMMAND, FEATURES, ConnectMessage, EventMessage
+from ..protocol.artifacts import FEATURE as ARTIFACTS
+from ..protocol.device import AGENT_COMMAND, ConnectMessage, EventMessage
 from ..protocol.errors import SuzentError
 from ..protocol.limits import Limits
 from ..protocol.multinode import NodeDescription
+from ..protocol.permissions import FEATURE as PERMISSIONS
 from ..protocol.text import clean_text
 from ..protocol.tls_trouble import tls_trouble
 from .address import is_loopback, pairing_link, socket_url
@@ -29,10 +31,12 @@ from .capability import Capability, collect
 from .connection import Connection
 from .current import Work, current_work
 from .direct import Direct, quiet
+from .fetching import Fetcher
 from .multinode.asking import Asking
 from .multinode.connection import MultinodeConnection
 from .multinode.credentials import Credentials
 from .pin import Trust
+from .prompts import OnPermission
 from .results import ResultError, to_wire
 from .threads import Threads
 from .vault import TokenVault, VaultError
@@ -88,6 +92,8 @@ class NodeHost(Asking):
         Where tokens are kept.
     on_status : callable, optional
         Called with the host after each change of ``status``, on the host's event loop.
+    on_permission : callable, optional
+        Asks the person at this device for permission (:data:`~.prompts.OnPermission`); without it nobody here is asked.
     on_call : callable, optional
         Called with command, seconds and error (None if it went well) after each call, there too.
     backoff : Backoff, optional
@@ -138,6 +144,7 @@ class NodeHost(Asking):
         vault: TokenVault | None = None,
         on_status: Callable[[NodeHost], None] | None = None,
         on_call: OnCall | None = None,
+        on_permission: OnPermission | None = None,
         backoff: Backoff | None = None,
     ) -> None:
         link = pairing_link(url)
@@ -162,9 +169,11 @@ class NodeHost(Asking):
         self.node_identity = node_identity
         self.vault = vault or TokenVault()
         self._trust = Trust(self.url, pin, self.vault)
+        self.fetcher = Fetcher(self.url, self._trust)
         self.credentials = Credentials(self.url, self.name, self.gateway_id, self.vault)
         self.on_status = on_status
         self.on_call = on_call
+        self.on_permission = on_permission
 
         self.status: Status = "idle"
         self.pairing_code: str | None = None
@@ -385,11 +394,15 @@ class NodeHost(Asking):
             capabilities=[each.declaration() for each in self.capabilities.values()],
             device_token=self._token or "",
             node_identity=self.node_identity,
-            features=list(FEATURES),
+            features=["agent", "cancel", "progress", "update", *self.own_features()],
             description=self.description,
             tags=self.tags,
             ticket=self._ticket if self._ticket and not self._token else None,
         )
+
+    def own_features(self) -> list[str]:
+        """Return what this node announces beside what its protocol does anyway."""
+        return [ARTIFACTS, *([PERMISSIONS] if self.on_permission is not None else [])]
 
     def describe(self) -> NodeDescription:
         """Return what this node says of itself (``multinode``)."""

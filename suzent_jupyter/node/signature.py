@@ -9,13 +9,16 @@ import json
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError, WithJsonSchema
 from pydantic.errors import PydanticUserError
 
+from ..protocol.artifacts import is_reference
 from ..protocol.capabilities import safe_schema
 from ..protocol.text import clean_text
+from .local_file import LocalFile
 from .progress import Progress
 from .results import to_wire
 
@@ -38,7 +41,14 @@ class ParameterError(ValueError):
 
 
 def read_binary(value: Any) -> Any:
-    """Return the bytes of base64 text, a ``data:`` URL or ``{"media_type", "base64"}``; other values as they are."""
+    """Return the bytes of base64 text, a ``data:`` URL, ``{"media_type", "base64"}`` or a file; others as they are.
+
+    Blocks, for a file.
+    """
+    if isinstance(value, LocalFile):
+        return value.read()
+    if is_reference(value):
+        raise ValueError("names a file that this device's gateway does not vouch for")
     if isinstance(value, dict) and isinstance(value.get("base64"), str):
         value = value["base64"]
     if not isinstance(value, str):
@@ -56,6 +66,14 @@ _Binary = Annotated[
 ]
 
 
+def _read_path(value: Any) -> Any:
+    """Return where a file of the call lies; other values as they are."""
+    return value.file if isinstance(value, LocalFile) else value
+
+
+_File = Annotated[Path, BeforeValidator(_read_path), WithJsonSchema({"type": ["string", "object"], "format": "path"})]
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter: how it is declared and how a value for it is read."""
@@ -70,6 +88,11 @@ class Parameter:
     def type_name(self) -> str:
         """Return the type as ``params_schema`` names it: ``str``, ``path``, ``int or str``; empty for anything."""
         return _type_name(self.schema)
+
+    @property
+    def file_kinds(self) -> frozenset[str]:
+        """Return as what files are wanted, anywhere inside: ``path``, ``bytes``, both, or neither."""
+        return frozenset(_file_kinds(self.schema))
 
     def read(self, value: Any) -> Any:
         """Return ``value`` as the function's type, or raise :class:`ParameterError`."""
@@ -89,8 +112,9 @@ class Signature:
     ----------
     function : callable
         Its annotations give the types: ``str int float bool list dict Path bytes``, ``Literal``, enums, dataclasses,
-        pydantic models, and unions and lists of these. A parameter annotated :class:`~.progress.Progress` is not
-        declared: the call's own progress is passed.
+        pydantic models, and unions and lists of these. Where a file comes for a ``Path`` that is where it lies until
+        the call is over, for ``bytes`` its content. A parameter annotated :class:`~.progress.Progress` is not declared:
+        the call's own progress is passed.
     documented : dict of str to str
         Parameter name → description.
 
@@ -217,9 +241,11 @@ def _adapter(function: Any, name: str, annotation: Any) -> TypeAdapter[Any]:
 
 
 def _with_binary(annotation: Any) -> Any:
-    """Return the type with every ``bytes`` in it reading base64."""
+    """Return the type with every ``bytes`` in it reading base64, and every ``Path`` taking a file."""
     if annotation is bytes:
         return _Binary
+    if annotation is Path:
+        return _File
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is None or origin is Literal or not args:
         return annotation
@@ -292,6 +318,21 @@ def _kinds(schema: dict[str, Any]) -> list[str]:
         return ["path"]
     kind = schema.get("type", [])
     return kind if isinstance(kind, list) else [kind]
+
+
+def _file_kinds(schema: Any) -> set[str]:
+    if isinstance(schema, list):
+        return {kind for part in schema for kind in _file_kinds(part)}
+    if not isinstance(schema, dict):
+        return set()
+    own = (
+        {"bytes"}
+        if schema.get("contentEncoding") == "base64"
+        else {"path"}
+        if schema.get("format") == "path"
+        else set()
+    )
+    return own | {kind for part in schema.values() for kind in _file_kinds(part)}
 
 
 def _type_name(schema: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 #: Patterns of commands, in lower case.
 ASKING = (
@@ -56,6 +57,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_WORD = re.compile(r"[\W_]+")
 
 
+@lru_cache(maxsize=4096)
 def would_ask(command: str) -> bool:
     """Tell whether a device's command is one that somebody would be asked about, however its name is written."""
     text = unicodedata.normalize("NFKC", command).strip()

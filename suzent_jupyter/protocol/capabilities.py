@@ -81,6 +81,9 @@ class CapabilitySchema(BaseModel):
         Parameter name → type name (:data:`TYPE_NAMES`) or free text, as Suzent devices send it.
     input_schema : dict, optional
         JSON Schema (2020-12) of the parameters object. Only with it are parameters required or unknown ones refused.
+    requires_permission : bool, optional
+        Whether somebody is asked before it runs; None for what :func:`~.asking.would_ask` says of its name, in turns of
+        agents and for callers of other accounts.
     """
 
     model_config = ConfigDict(extra="ignore", defer_build=True)
@@ -89,6 +92,7 @@ class CapabilitySchema(BaseModel):
     description: str = ""
     params_schema: dict[str, str] = Field(default_factory=dict)
     input_schema: dict[str, Any] | None = None
+    requires_permission: bool | None = None
 
 
 def read_capabilities(value: Any, limits: Limits) -> tuple[list[CapabilitySchema], list[str]]:
@@ -147,6 +151,9 @@ def _read_capability(name: str, entry: dict[str, Any], limits: Limits) -> Capabi
         description=clean_text(entry.get("description"), limits.description_chars),
         params_schema=_read_params_schema(params, limits),
         input_schema=safe,
+        requires_permission=entry["requires_permission"]
+        if isinstance(entry.get("requires_permission"), bool)
+        else None,
     )
 
 

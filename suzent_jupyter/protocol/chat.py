@@ -8,6 +8,8 @@ from pydantic import ConfigDict, Field
 
 from .rest import Body
 
+Icon = Literal["local", "sent-to-node", "received-from-node", "web", "peer", "enterprise"]
+
 
 class ChatRequest(Body):
     """``POST /chat``: run a turn of this gateway's agent; answered as a stream of events."""
@@ -113,7 +115,8 @@ class ConversationInfo(Body):
     """A conversation.
 
     ``folder`` is ``Social`` for a peer's, ``device_id`` the grant it belongs to; ``target_node_id`` is the node that
-    answered last, ``""`` for this gateway's own agent.
+    answered last, ``""`` for this gateway's own agent. ``icon`` follows from the three fields after it: ``local``,
+    ``sent-to-node``, ``received-from-node``, ``web``, ``peer`` or ``enterprise``.
     """
 
     conversation_id: str
@@ -125,6 +128,10 @@ class ConversationInfo(Body):
     status: Literal["active", "idle"] = "idle"
     message_count: int = 0
     target_node_id: str = ""
+    icon: Icon = "local"
+    isLocalInitiated: bool = True  # noqa: N815 - the name other programs read
+    targetNodeId: str = ""  # noqa: N815
+    sourceChannel: str = ""  # noqa: N815
 
 
 class ConversationListResponse(Body):

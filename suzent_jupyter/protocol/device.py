@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from .capabilities import CapabilitySchema
 
 #: Optional parts of the protocol that a device may announce.
-FEATURES = ("agent", "cancel", "progress", "update")
+FEATURES = ("agent", "artifacts", "cancel", "permissions", "progress", "update")
 
 
 #: The command of a device that is an agent; its parameters are the fields of :class:`~.agents.Turn`, and ``stream``.
@@ -129,13 +129,23 @@ class ErrorResponse(Frame):
 
 
 class InvokeMessage(Frame):
-    """Gateway → device: run ``command``. ``timeout`` is the seconds that remain of the call's one deadline."""
+    """Gateway → device: run ``command``.
+
+    Attributes
+    ----------
+    timeout : float, optional
+        The seconds that remain of the call's one deadline.
+    artifacts : list of str, optional
+        With feature ``artifacts``: the absolute addresses of files in ``params`` that are the gateway's own word. Other
+        absolute ones there are the caller's, and no device fetches them; relative ones are the gateway's routes.
+    """
 
     type: Literal["invoke"] = "invoke"
     request_id: str
     command: str
     params: dict[str, Any] = Field(default_factory=dict)
     timeout: float | None = None
+    artifacts: list[str] | None = None
 
 
 class ResultMessage(Frame):

@@ -125,11 +125,25 @@ ERRORS: dict[str, ErrorSpec] = {
     "not_owner": ErrorSpec(403, False, "Ask its owner."),
     "no_org": ErrorSpec(409, False, "Set `SuzentApp.org` or `orgs`, so that there is somebody to share with."),
     "permission_needed": ErrorSpec(403, False, "A person at that device must allow it; nobody can be asked here."),
+    "permission_denied": ErrorSpec(
+        403, False, "Somebody must allow it; `%suzent permissions` shows what waits for you."
+    ),
+    "permission_unknown": ErrorSpec(404, False, "`%suzent permissions` shows what waits for your answer."),
+    "permission_expired": ErrorSpec(410, False, "Too late to answer; let it be asked again."),
+    "permission_resolved": ErrorSpec(409, False, "It was answered already; `%suzent permissions --history` says how."),
+    "too_many_permissions": ErrorSpec(429, True, "Answer the prompts that wait, then try again."),
     "dispatch_too_deep": ErrorSpec(409, False, "Let this agent finish the work itself."),
     "dispatch_cycle": ErrorSpec(409, False, "That agent is waiting for this one; let another do it."),
     # files
     "file_unknown": ErrorSpec(404, False, "It never was, is over, or was downloaded already; ask for it anew."),
     "attachment_refused": ErrorSpec(400, False, "Attach files that exist on the gateway's machine."),
+    "artifact_unknown": ErrorSpec(404, False, "Its address is not valid, or not any more; send the file again."),
+    "artifact_store_full": ErrorSpec(507, True, "Wait until older files expire, or raise `artifact_store_bytes`."),
+    "artifact_store_failed": ErrorSpec(503, True, "Look at the setting `artifact_url` and at the server's log."),
+    "artifact_corrupt": ErrorSpec(502, True, "The file is not what was sent; send it again."),
+    # memory
+    "memory_unknown": ErrorSpec(404, False, "`%suzent memory` lists what is kept."),
+    "memory_full": ErrorSpec(409, False, "Forget what is not needed any more: `%suzent memory forget ID`."),
     # frames
     "bad_frame": ErrorSpec(400, False, "Send one JSON object with a `type` as a text frame."),
     "bad_handshake": ErrorSpec(400, False, "The first frame must be `connect` with a `display_name`."),

@@ -42,7 +42,9 @@ class Limits:
         1 * MIB, "bytes", "parameters for nodes without features: old clients close on more"
     )
     body_bytes: int = _limit(1 * MIB, "bytes", "an HTTP request body")
-    invoke_body_bytes: int = _limit(25 * MIB, "bytes", "the body of an invoke")
+    invoke_body_bytes: int = _limit(
+        28 * MIB, "bytes", "the body of an invoke: base64 of 20 MiB, which may go to its node as a reference"
+    )
     stranger_body_bytes: int = _limit(
         64 * KIB, "bytes", "of a body, what is kept before its sender is known; and the most where anyone may send one"
     )
@@ -128,6 +130,22 @@ class Limits:
     dispatch_depth: int = _limit(3, "count", "agents in a row that ask each other")
     watchers: int = _limit(64, "count", "runs one socket watches at once")
 
+    # Permission prompts
+    permission_ttl: float = _limit(300.0, "s", "no answer by then means no")
+    permissions_open: int = _limit(256, "count", "prompts of one account that wait at once; further ones are refused")
+    permission_history: float = _limit(
+        2_592_000.0, "s", "how long it is kept what was asked, and who allowed it: 30 days"
+    )
+    permissions_remembered: int = _limit(
+        1024, "count", "answers remembered for their conversation; the oldest go first"
+    )
+
+    # Memory
+    memory_chars: int = _limit(8000, "chars", "one entry; longer texts belong into a file")
+    memory_entries: int = _limit(10_000, "count", "entries of one account, organisation or conversation")
+    memory_results: int = _limit(20, "count", "entries one question gets, the best ones, unless it says how many")
+    memory_sessions: int = _limit(200, "count", "conversations of one account that keep entries; the oldest go first")
+
     # Turns
     run_ttl: float = _limit(600.0, "s", "how long a turn may take")
     run_kept: float = _limit(3600.0, "s", "how long a finished turn can be read again from any event on")
@@ -161,6 +179,15 @@ class Limits:
     transfer_downloads: int = _limit(2, "count", "how often it can be")
     attachments: int = _limit(8, "count", "files of one prompt")
     attachment_bytes: int = _limit(50 * MIB, "bytes", "these files together")
+
+    # Files that are too large for frames
+    hoist_bytes: int = _limit(
+        64 * KIB, "bytes", "base64 in parameters and attachments, beyond which it is kept as a file"
+    )
+    artifact_bytes: int = _limit(1024 * MIB, "bytes", "one such file")
+    artifact_ttl: float = _limit(3600.0, "s", "how long it is kept after it was last sent, and its address is good")
+    artifact_store_bytes: int = _limit(4096 * MIB, "bytes", "all of them together; further ones are refused")
+    transfer_shown: int = _limit(4 * MIB, "bytes", "files from which on a transfer shows how far it is")
 
     # Keeping
     peer_conversations: int = _limit(100, "count", "conversations of one peer that are kept; the oldest go first")

@@ -17,7 +17,7 @@ from .rest import NodeScope
 PATH = GATEWAY_PATH
 PROTOCOL = 1
 #: What a node may announce; everything else is ignored.
-FEATURES = ("cancel", "progress", "update", "permissions")
+FEATURES = ("artifacts", "cancel", "permissions", "progress", "update")
 
 
 class Challenge(Frame):
@@ -196,6 +196,7 @@ class NodeInvokeRequest(Frame):
     """Caller → gateway, and gateway → executing node: call a command, or let the node's agent answer a prompt.
 
     ``run_id`` names the run on whose behalf a node asks: the call then has no more rights than that run's caller.
+    ``artifacts`` is the gateway's alone to say: see :class:`~.device.InvokeMessage`.
     """
 
     type: Literal["node.invoke.request"] = "node.invoke.request"
@@ -206,6 +207,7 @@ class NodeInvokeRequest(Frame):
     params: dict[str, Any] = Field(default_factory=dict)
     timeout_ms: float | None = None
     run_id: str | None = None
+    artifacts: list[str] | None = None
 
 
 class NodeInvokeResult(Frame):

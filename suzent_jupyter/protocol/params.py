@@ -14,8 +14,10 @@ from itertools import islice
 from reprlib import Repr
 from typing import Any
 
+from .artifacts import is_reference
 from .capabilities import TYPE_NAMES, CapabilitySchema
 from .errors import SuzentError
+from .paths import convert_path
 from .text import clean_lines
 
 _SHOWN = 80  # characters of a value in a message
@@ -38,8 +40,8 @@ _EXPECTED = {
 }
 
 
-def check_params(capability: CapabilitySchema, params: dict[str, Any]) -> dict[str, Any]:
-    """Return ``params`` with lossless conversions made.
+def check_params(capability: CapabilitySchema, params: dict[str, Any], platform: str = "") -> dict[str, Any]:
+    """Return ``params`` with lossless conversions made, and paths written as ``platform`` does.
 
     Raises
     ------
@@ -47,12 +49,12 @@ def check_params(capability: CapabilitySchema, params: dict[str, Any]) -> dict[s
         ``invalid_params``, naming the parameter, what was expected and what came.
     """
     try:
-        return _check(capability, params)
+        return _check(capability, params, platform)
     except RecursionError:
         raise SuzentError("invalid_params", f"The parameters of {capability.name} are nested too deeply.") from None
 
 
-def _check(capability: CapabilitySchema, params: dict[str, Any]) -> dict[str, Any]:
+def _check(capability: CapabilitySchema, params: dict[str, Any], platform: str) -> dict[str, Any]:
     schema = capability.input_schema
     properties: dict[str, Any] = schema.get("properties", {}) if schema else {}
     if not properties and not capability.params_schema and not schema:
@@ -65,6 +67,9 @@ def _check(capability: CapabilitySchema, params: dict[str, Any]) -> dict[str, An
             if converted is _REFUSED:
                 raise _invalid(capability.name, name, " or ".join(_EXPECTED[kind] for kind in kinds), value)
             checked[name] = converted
+        checked[name] = _with_paths(
+            checked[name], properties.get(name), capability.params_schema.get(name, ""), platform
+        )
     if schema:
         _validate(capability, schema, checked)
     return checked
@@ -84,6 +89,18 @@ def _kinds(schema: Any, type_text: str) -> tuple[str, ...]:
             return tuple(kind) if isinstance(kind, list) else (kind,)
         return ()
     return (named,) if named else ()
+
+
+def _with_paths(value: Any, schema: Any, type_text: str, platform: str) -> Any:
+    """Return a value in which what is declared as a path is written as the platform does."""
+    if isinstance(value, list):
+        items = schema.get("items") if isinstance(schema, dict) else None
+        return [_with_paths(item, items, "", platform) for item in value] if isinstance(items, dict) else value
+    if not isinstance(value, str):
+        return value
+    parts = [schema, *(schema.get("anyOf") or [])] if isinstance(schema, dict) else []
+    declared = any(part.get("format") == "path" for part in parts)
+    return convert_path(value, platform) if declared or TYPE_NAMES.get(type_text) == "path" else value
 
 
 def _convert(value: Any, kinds: tuple[str, ...]) -> Any:
@@ -111,7 +128,8 @@ def _fits(value: Any, kind: str) -> bool:
         case "object":
             return isinstance(value, dict)
         case "bytes":
-            return isinstance(value, str) or (isinstance(value, dict) and isinstance(value.get("base64"), str))
+            part = isinstance(value, dict) and isinstance(value.get("base64"), str)
+            return isinstance(value, str) or part or is_reference(value)
         case "null":
             return value is None
     return False

@@ -73,6 +73,11 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
     agent_model = Unicode(
         "", help="The model that answers prompts, such as openai:gpt-5 or openai-chat:NAME with OPENAI_BASE_URL."
     ).tag(config=True)
+    artifact_url = Unicode(
+        "",
+        help="Where files too large for frames are kept for a while, as fsspec names it (file:///…, s3://bucket/…); "
+        "empty: a directory in data_dir.",
+    ).tag(config=True)
     router_model = Unicode(
         "", help="The model that chooses the node for a prompt; without one, words and recency decide."
     ).tag(config=True)
@@ -140,6 +145,7 @@ class SuzentTraits(LimitTraits):  # type: ignore[misc]
             require_ticket=self.require_ticket,
             agent_model=self.agent_model,
             router_model=self.router_model,
+            artifact_url=self.artifact_url,
             multi_user=self.multi_user,
             orgs=dict(self.orgs),
             mount_url=mount_url,

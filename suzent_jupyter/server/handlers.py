@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,7 @@ from .request import Answer, Page, Request
 from .routes import Route
 from .service import GatewayService
 from .stream import Stream, send_stream
+from .streamed import BodyPieces, let_through
 
 
 class Caller(web.RequestHandler):
@@ -125,12 +126,19 @@ class RouteHandler(Caller):
         limits = self.service.gateway.limits
         if route.authority is Authority.NONE:
             return int(limits.stranger_body_bytes)
+        if route.streamed:
+            return int(limits.artifact_bytes)
         return int(limits.invoke_body_bytes if route.large else limits.body_bytes)
 
     async def _serve(self, **path: str) -> None:
         route = self.route()
-        assert callable(route.endpoint)
         body = self.body(route)  # or why it was refused before it was read
+        await self._answer_with(route, body, path)
+
+    async def _answer_with(
+        self, route: Route, body: bytes, path: dict[str, str], pieces: AsyncIterator[bytes] | None = None
+    ) -> None:
+        assert callable(route.endpoint)
         if route.owner and self.principal.account != self.service.gateway.account:
             raise SuzentError("not_owner", "Only the owner of this gateway may do this.")
         request = Request(
@@ -147,6 +155,7 @@ class RouteHandler(Caller):
             headers=self.request.headers,
             remote=client_address(self.request)[0],
             sender=self,
+            pieces=pieces,
         )
         self._request = request
         try:
@@ -291,12 +300,15 @@ def http_error(status: int, message: str) -> SuzentError:
 class LargeBodyHandler(RouteHandler):
     """Serves requests with large bodies: who asks is known before a byte of it is kept.
 
-    A refused body is read to its end and dropped, since a client that still sends does not read an answer.
+    A refused body is read to its end and dropped, since a client that still sends does not read an answer. A file is
+    taken by its endpoint as it comes.
     """
 
     def initialize(self, service: GatewayService, routes: dict[str, Route]) -> None:
         """Take what the mount hands over."""
         super().initialize(service, routes)
+        self._pieces: BodyPieces | None = None
+        self._taking: asyncio.Task[None] | None = None
         self._chunks: list[bytes] = []
         self._size = 0
         self._refusal: SuzentError | None = None
@@ -307,18 +319,44 @@ class LargeBodyHandler(RouteHandler):
             found = super().prepare()
             if found is not None:
                 await found
-            self._count(int(self.request.headers.get("Content-Length", "0")))
+            size, route = self.request.headers.get("Content-Length", "0"), self.route()
+            announced = int(size) if size.isdigit() else 0
+            self._count(announced)
+            if route.streamed:
+                let_through(self.request, max(announced, self.most_bytes(route)))
+            if route.streamed and self._refusal is None:
+                self._pieces = BodyPieces()
+                self._taking = asyncio.ensure_future(self._answer_with(route, b"", {}, self._pieces))
+                self._taking.add_done_callback(lambda taking: taking.cancelled() or taking.exception())
         except SuzentError as error:
             self._refusal = error
 
-    def data_received(self, chunk: bytes) -> None:
+    def data_received(self, chunk: bytes) -> Awaitable[None] | None:
         """Take a part of the body."""
         self._size += len(chunk)
         self._count(self._size)
+        if self._taking is not None:
+            assert self._pieces is not None
+            return self._pieces.put(chunk, self._taking)
         if self._refusal is None:
             self._chunks.append(chunk)
         else:
             self._chunks.clear()
+        return None
+
+    async def _serve(self, **path: str) -> None:
+        if self._taking is None:
+            await super()._serve(**path)
+            return
+        assert self._pieces is not None
+        await self._pieces.put(b"", self._taking)
+        await self._taking
+
+    def on_connection_close(self) -> None:
+        """Give up a file that does not come to its end."""
+        super().on_connection_close()
+        if self._taking is not None and not self._taking.done():
+            self._taking.cancel()
 
     def _count(self, size: int) -> None:
         if self._refusal is None and size > (most := self.most_bytes(self.route())):

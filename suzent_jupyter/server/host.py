@@ -139,6 +139,7 @@ class Host:
             require_ticket=config.require_ticket,
             agent_model=config.agent_model,
             router_model=config.router_model,
+            artifact_url=config.artifact_url,
             single_account=not config.multi_user,
             trusted_token=self._service.kernel_token.principal,
         )

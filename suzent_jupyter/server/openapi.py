@@ -49,6 +49,8 @@ def document(version: str) -> dict[str, Any]:
         if route.body is not None:
             schema = {"$ref": _REF.format(model=route.body.__name__)}
             operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+        elif route.streamed:
+            operation["requestBody"] = {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
         paths.setdefault(route.path, {})[method] = operation
     return {
         "openapi": "3.1.0",

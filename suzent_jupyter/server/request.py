@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -76,6 +76,8 @@ class Request:
         Address of the caller.
     sender : Sender, optional
         Answers for routes of authority none.
+    pieces : AsyncIterator of bytes, optional
+        The body of a route that takes it as it comes; None where all of it is in ``body``.
     """
 
     service: GatewayService
@@ -92,6 +94,7 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     remote: str = ""
     sender: Sender | None = None
+    pieces: AsyncIterator[bytes] | None = None
 
     @property
     def gateway(self) -> Gateway:

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel
 
 from ..gateway import Authority
+from ..protocol import artifacts as artifact_bodies
 from ..protocol import chat, multinode, peers, rest, routing
+from ..protocol import memory as memory_bodies
+from ..protocol import permissions as permission_bodies
 from ..protocol.address import NODE_PATH
-from . import channel, choosing, endpoints, granting, invitations
+from . import artifacts, channel, choosing, endpoints, granting, invitations, memory, permissions
 from .files import routes as transfer
 from .peering import routes as peer_routes
 from .request import Answer, Page, Request
@@ -51,6 +54,8 @@ class Route:
         Whether callers who show a token, or are logged in to Jupyter, are known although anyone may come.
     owner : bool
         Whether it is for the account alone that owns the gateway.
+    streamed : bool
+        Whether the body is a file, which the endpoint takes as it comes.
     media, status : str, int
         What a good answer is, for the OpenAPI document.
     """
@@ -68,6 +73,7 @@ class Route:
     status: int = 200
     recognises: bool = False
     owner: bool = False
+    streamed: bool = False
 
     @property
     def pattern(self) -> str:
@@ -161,6 +167,17 @@ ROUTES: tuple[Route, ...] = (
           peers.ProofRequest, peers.ProofResponse),
     Route("GET", "/conversations", channel.list_conversations, _FULL, "read", None, chat.ConversationListResponse),
     Route("GET", "/conversations/{id}", channel.get_conversation, _FULL, "read", None, chat.ConversationResponse),
+    Route("GET", "/permissions", permissions.list_permissions, _FULL, "read",
+          None, permission_bodies.PermissionListResponse),
+    Route("POST", "/permissions/{id}", permissions.answer_permission, _FULL, "execute",
+          permission_bodies.PermissionAnswer, permission_bodies.PermissionAnswerResponse),
+    Route("GET", "/memory", memory.list_memories, _FULL, "read", None, memory_bodies.MemoryListResponse),
+    Route("POST", "/memory", memory.save_memory, _FULL, "write", memory_bodies.MemorySave, memory_bodies.MemorySaved),
+    Route("DELETE", "/memory", memory.forget_memories, _FULL, "write",
+          memory_bodies.MemoryForget, memory_bodies.MemoryForgotten),
+    Route("POST", "/artifacts", artifacts.keep_artifact, _FULL, "execute",
+          None, artifact_bodies.ArtifactResponse, streamed=True),
+    Route("GET", "/artifacts/{id}", artifacts.serve_artifact, _NONE, "read", media=_FILE),
     Route("GET", "/audit", endpoints.list_audit, _FULL, "read", None, rest.AuditResponse),
     Route("GET", "/openapi.json", endpoints.openapi, _FULL, "read"),
 )  # fmt: skip

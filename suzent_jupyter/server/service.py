@@ -65,6 +65,7 @@ class ServiceConfig:
     require_ticket: bool = False
     agent_model: str = ""
     router_model: str = ""
+    artifact_url: str = ""
     #: Whether each user of the Jupyter server has an account of their own here.
     multi_user: bool = False
     #: Account or Hub group → organisation.
@@ -168,6 +169,12 @@ class GatewayService:
         if self._host is None or self._host.gateway is None:
             raise SuzentError("stopping", "The gateway is starting.")
         return self._host
+
+    @property
+    def artifact_bytes(self) -> float:
+        """How large a file may be that is sent here to be kept."""
+        assert self._config is not None
+        return self._config.limits.artifact_bytes
 
     @property
     def guest(self) -> Guest | None:

@@ -42,6 +42,8 @@ class Stream:
         request says.
     holder : str
         The grant of whose streams this is one; ``""`` for what the token of the request says.
+    status : int
+        Of the answer.
     """
 
     pieces: AsyncIterator[bytes]
@@ -50,6 +52,7 @@ class Stream:
     heartbeat: float | None = None
     valid: Callable[[], bool] | None = None
     holder: str = ""
+    status: int = 200
 
     async def close(self) -> None:
         """Close what it comes from."""
@@ -92,6 +95,7 @@ async def send_stream(handler: RequestHandler, answer: Stream, valid: Callable[[
     ``valid`` tells whether its reader may still have it, where the answer itself does not know.
     """
     valid = answer.valid or valid
+    handler.set_status(answer.status)
     handler.set_header("Content-Type", answer.media_type)
     handler.set_header("Cache-Control", "no-store")
     handler.set_header("X-Content-Type-Options", "nosniff")

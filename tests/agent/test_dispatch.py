@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from support.executing import Worker, hello
 from support.gateways import ThreadedGateway
 from support.model_server import ModelServer
-from support.model_turns import a_turn, calling, told_by
+from support.model_turns import calling
 from support.running import sync
 from support.turns import ask, text_of
-
-from suzent_jupyter.agent.model import make_model_agent
-from suzent_jupyter.agent.tools import Workbench
-from suzent_jupyter.protocol.limits import Limits
 
 
 @sync
@@ -47,21 +42,3 @@ async def test_depth_holds_for_the_model_too(
     async with Worker(gateway, "LabPC", asks_on), Worker(gateway, "Other", hello) as other, gateway.http() as http:
         assert "dispatch_too_deep" in text_of(await ask(http, "/chat", {"message": "go"}))
         assert other.runs == []
-
-
-class Camera:
-    def nodes(self) -> list[dict[str, Any]]:
-        return []
-
-    async def invoke(self, node: str, command: str, params: dict[str, Any]) -> Any:
-        return f"did {command}"
-
-
-@pytest.mark.parametrize(("command", "said"), [("camera.snap", "permission_needed"), ("echo", "did echo")])
-@sync
-async def test_what_would_ask_is_refused_in_a_turn_of_another_account(
-    model_server: ModelServer, command: str, said: str
-) -> None:
-    model = calling("invoke_node", {"node": "N", "command": command})
-    agent = make_model_agent(model, Workbench(Camera()), Limits())
-    assert said in (await told_by(agent, a_turn(is_remote_session=True))).text

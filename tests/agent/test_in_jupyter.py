@@ -56,7 +56,9 @@ def test_a_prompt_to_a_gateway_alone_calls_a_device(
             (result,) = [event for event in events if event["type"] == "TOOL_CALL_RESULT"]
             assert json.loads(result["content"]) == {"data": {"n": 1}}
         tools = {tool["function"]["name"] for tool in model_server.bodies()[0]["tools"]}
-        assert tools == {"list_nodes", "invoke_node", "dispatch_multi_node_agent", "route"}
+        assert tools == {
+            "list_nodes", "invoke_node", "dispatch_multi_node_agent", "route", "memory_save", "memory_query",
+        }  # fmt: skip
 
     work()
 

@@ -32,7 +32,7 @@ class Phone:
     def nodes(self) -> list[dict[str, Any]]:
         return [{"name": "MyPhone", "platform": "test", "description": "", "capabilities": [{"name": "echo"}]}]
 
-    async def invoke(self, node: str, command: str, params: dict[str, Any]) -> Any:
+    async def invoke(self, run_id: str, node: str, command: str, params: dict[str, Any]) -> Any:
         self.calls.append((node, command, params))
         return self.function(command, params)
 
@@ -332,7 +332,7 @@ async def test_leaving_a_turn_cancels_its_tool(model_server: ModelServer) -> Non
     called = asyncio.Event()
 
     class Slow(Phone):
-        async def invoke(self, node: str, command: str, params: dict[str, Any]) -> Any:
+        async def invoke(self, run_id: str, node: str, command: str, params: dict[str, Any]) -> Any:
             called.set()
             try:
                 await asyncio.sleep(60)

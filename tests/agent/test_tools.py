@@ -30,7 +30,7 @@ class Phone:
         capabilities = [{"name": "echo", "description": "", "parameters": {"text": "str"}}, {"name": "camera.snap"}]
         return [{"name": "MyPhone", "platform": "test", "description": "", "capabilities": capabilities}]
 
-    async def invoke(self, node: str, command: str, params: dict[str, Any]) -> Any:
+    async def invoke(self, run_id: str, node: str, command: str, params: dict[str, Any]) -> Any:
         self.calls.append((node, command, params))
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -50,6 +50,19 @@ class Folder:
     async def write(self, path: str, content: str) -> dict[str, Any]:
         self.written[path] = content
         return {"path": path, "size": len(content)}
+
+
+class Person:
+    """Answers every prompt alike."""
+
+    def __init__(self, *, allows: bool = True) -> None:
+        self.allows = allows
+        self.asked: list[tuple[str, str, dict[str, Any]]] = []
+
+    async def require(self, run_id: str, tool: str, description: str, params: dict[str, Any]) -> None:
+        self.asked.append((run_id, tool, params))
+        if not self.allows:
+            raise SuzentError("permission_denied", "No.")
 
 
 async def one_call(bench: Workbench, tool: str, arguments: Any, turn: Turn | None = None, **limits: Any) -> Told:
@@ -142,36 +155,20 @@ async def test_long_lists_and_long_texts_are_cut() -> None:
     assert answer.results[0]["error"]["code"] == "too_large" and folder.written == {}
 
 
-ASKING = [
-    ("invoke_node", {"node": "MyPhone", "command": "camera.snap"}),
-    ("invoke_node", {"node": "MyPhone", "command": "Camera.Snap"}),
-    ("invoke_node", {"node": "MyPhone", "command": " system.run"}),
-    ("write_file", {"path": "notes.txt", "content": "x"}),
-]
-
-
-@pytest.mark.parametrize(("tool", "arguments"), ASKING)
-@pytest.mark.parametrize(
-    ("unattended", "may", "allowed"),
-    [(True, False, False), (True, True, True), (False, False, True), (False, True, True)],
-)
+@pytest.mark.parametrize("person", [Person(), Person(allows=False), None])
 @sync
-async def test_tools_that_would_ask(tool: str, arguments: Any, unattended: bool, may: bool, allowed: bool) -> None:
-    phone, folder = Phone(), Folder()
-    turn = a_turn(unattended=unattended, may_use_asking_tools=may)
-    answer = await one_call(Workbench(phone, folder), tool, arguments, turn)
+async def test_a_file_is_written_once_somebody_has_allowed_it(person: Person | None) -> None:
+    folder, arguments = Folder(), {"path": "notes.txt", "content": "x"}
+    answer = await one_call(Workbench(files=folder, permissions=person), "write_file", arguments)
     assert answer.error is None
-    assert bool(phone.calls or folder.written) == allowed
-    if not allowed:
-        assert answer.results[0]["error"]["code"] == "not_granted"
-
-
-@sync
-async def test_other_tools_work_in_turns_where_nobody_may_be_asked() -> None:
-    phone = Phone()
-    turn = a_turn(unattended=True, may_use_asking_tools=False)
-    await one_call(Workbench(phone), "invoke_node", {"node": "MyPhone", "command": "echo"}, turn)
-    assert phone.calls == [("MyPhone", "echo", {})]
+    if person is not None:
+        assert person.asked == [("r1", "write_file", arguments)]
+    if person is not None and person.allows:
+        assert folder.written == {"notes.txt": "x"}
+    else:
+        assert folder.written == {}
+        code = "permission_needed" if person is None else "permission_denied"
+        assert answer.results[0]["error"]["code"] == code
 
 
 # -- what comes with a prompt --

@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks [invoke|client|devices|lag|floods|streams|startup|route|runs …]`` prints numbers."""
+"""``python -m tests.benchmarks [invoke|client|devices|lag|floods|streams|startup|route|runs|memory …]``: numbers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from . import memory as _memory
 from . import route as _route
 from . import runs as _runs
 from . import streams as _streams
@@ -305,7 +306,7 @@ async def runs() -> None:
 
 
 def main() -> None:
-    every = (invoke, client, devices, lag, floods, streams, startup, _route.route, runs)
+    every = (invoke, client, devices, lag, floods, streams, startup, _route.route, runs, _memory.memory)
     parts = {part.__name__: part for part in every}
     for name in sys.argv[1:] or parts:
         print(f"\n## {name}: {parts[name].__doc__}")

@@ -156,7 +156,7 @@ def attack(page: Page, victim: Victim, target: str) -> None:
     ]
     for request, got in zip(requests, page.evaluate(FETCH, requests), strict=True):
         # 0: not readable from there. Else the answer is a refusal that says nothing; 404 is for a secret that is wrong.
-        secret = request[0] == "GET" and request[1].split("/")[-2] in ("grant-status", "peer-files")
+        secret = request[0] == "GET" and request[1].split("/")[-2] in ("grant-status", "peer-files", "artifacts")
         assert got["status"] in (0, 401, 403, *([404] if secret else [])), (request, got)
         assert victim.server.token not in got["text"] and victim.node not in got["text"], (request, got)
     page.evaluate(FORMS, [target + path for method, path in victim.urls() if method == "POST"])

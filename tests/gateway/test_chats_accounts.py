@@ -113,7 +113,7 @@ async def test_the_node_knows_for_whom_it_works_and_its_owner_hears_nothing(make
 
 
 @sync
-async def test_what_it_may_do_is_what_bob_may_and_nothing_that_would_ask(make_gateway: Make) -> None:
+async def test_what_it_may_do_is_what_bob_may_and_who_is_there_is_asked(make_gateway: Make) -> None:
     able = [{"name": "echo"}, {"name": "camera.snap"}]
 
     async def uses(node: Worker, run: dict[str, Any]) -> str:
@@ -132,9 +132,23 @@ async def test_what_it_may_do_is_what_bob_may_and_nothing_that_would_ask(make_ga
         Worker(home.gateway, "Private", capabilities=able),
     ):
         await home.share("enterprise", "Lab2")
-        said = text_of(await read(home.bob, (await begin(home.bob))["run_id"]))
-        # The command alone decides on the latter: whether there is such a node is not told.
-        assert said == "ok permission_needed ok permission_needed node_not_found permission_needed"
+        accepted = await begin(home.bob)
+        async with home.bobs.http() as bob, home.gateway.http() as ada:
+            # His own node: he is asked, and nobody else. Before Lab2 nobody can be.
+            while not (waiting := (await bob.get("/permissions")).json()["permissions"]):
+                await asyncio.sleep(0.01)
+            (prompt,) = waiting
+            assert (prompt["node_name"], prompt["tool"], prompt["caller"]) == (
+                "Bobs",
+                "camera.snap",
+                "bob (bob's token)",
+            )
+            assert (await ada.get("/permissions")).json()["count"] == 0
+            url = f"/permissions/{prompt['id']}"
+            assert error_of(await ada.post(url, json={"decision": "allow"})) == (404, "permission_unknown")
+            assert (await bob.post(url, json={"decision": "allow"})).json()["success"]
+        said = text_of(await read(home.bob, accepted["run_id"]))
+        assert said == "ok ok ok permission_needed node_not_found node_not_found"
 
 
 @sync
@@ -154,14 +168,25 @@ async def test_what_comes_back_by_way_of_anothers_agent_is_still_anothers(make_g
         house(make_gateway, passes_on) as home,
         Worker(home.bobs, "Bobs", snaps) as bobs,
         Worker(home.bobs, "Cam", capabilities=able),
+        BareClient(home.bobs) as asked,
     ):
+        await asked.send(type="subscribe", topics=["permissions"])
+
+        async def decide(decision: str) -> None:
+            """What his camera is wanted for is for bob himself to say."""
+            prompt = (await asked.change("permissions", "added"))["item"]
+            assert (prompt["tool"], prompt["relation"], prompt["node_name"]) == ("camera.snap", "web", "Cam")
+            await asked.send(type="permission.response", id=prompt["id"], decision=decision)
+
         accepted = await begin(home.bob, target_node_id="Lab")
-        assert text_of(await read(home.bob, accepted["run_id"])) == "ok permission_needed"
+        await decide("deny")
+        assert text_of(await read(home.bob, accepted["run_id"])) == "ok permission_denied"
         (run,) = bobs.runs
         assert run["is_remote_session"] is True
         assert (run["turn"]["may_use_asking_tools"], run["turn"]["history"]) == (False, [])
         # Asked by bob himself it may.
         mine = await begin(home.bob, target_node_id="Bobs")
+        await decide("allow")
         assert text_of(await read(home.bob, mine["run_id"])) == "ok ok"
         assert bobs.runs[1]["is_remote_session"] is False and bobs.runs[1]["turn"]["may_use_asking_tools"] is True
 

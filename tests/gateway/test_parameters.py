@@ -120,3 +120,15 @@ async def test_a_first_frame_nested_10_000_deep_is_refused_and_leaves_no_trace(g
         assert code in (1002, 1009), reason
     async with BareDevice(gateway.node_url) as good:
         await gateway.pair(good)
+
+
+@pytest.mark.parametrize(("platform", "sent"), [("linux", "~/data/x.csv"), ("Windows", r"~\data\x.csv")])
+@sync
+async def test_a_path_arrives_as_the_device_writes_it(gateway: ThreadedGateway, platform: str, sent: str) -> None:
+    capability = {"name": "open", "params_schema": {"file": "path", "pattern": "str"}}
+    async with BareDevice(gateway.node_url, "Pi", [capability], platform=platform) as device, gateway.http() as http:
+        await gateway.pair(device)
+        device.answer()
+        for typed in ("~/data/x.csv", r"~\data\x.csv"):
+            answer = await invoke(http, "Pi", "open", {"file": typed, "pattern": r"~\d/x"})
+            assert answer.json()["result"] == {"file": sent, "pattern": r"~\d/x"}

@@ -9,6 +9,7 @@ import signal
 import threading
 from typing import Any
 
+import pandas as pd
 import pytest
 from support.played_chats import ROUTING, Node, sent
 from support.played_gateway import ClientSocket, PlayedGateway
@@ -348,6 +349,34 @@ def test_conversations(played_shell: Shell, played: PlayedGateway, played_gw: Ga
     Node(played, "hi")
     played_gw.chat("Hi", conversation="last")
     assert sent(played, "chat.send")[-1]["session_id"] == "s-2", "the newest that a node answered"
+
+
+@pytest.mark.parametrize(
+    ("kind", "sign"),
+    [
+        ("local", "💻"),
+        ("sent-to-node", "📤"),
+        ("received-from-node", "📥"),
+        ("web", "🌐"),
+        ("peer", "🤝"),
+        ("enterprise", "🏢"),
+        (None, ""),  # of a gateway that knows none
+        ("<b>odd</b>", ""),
+    ],
+)
+def test_a_conversations_sign_stands_beside_its_word(
+    played_shell: Shell, played: PlayedGateway, kind: str | None, sign: str
+) -> None:
+    record = {**CONVERSATIONS[0], **({"icon": kind} if kind else {})}
+    played.answers["conversations"] = {"conversations": [record]}
+    played.answers["conversations/s-3"] = {**record, "messages": []}
+    row = played_shell.run("%suzent conversations").loc["s-3"]
+    assert row["icon"] == sign
+    assert row["kind"] == kind if sign else pd.isna(row["kind"])
+    shown = played_shell.formatted(played_shell.run("c = %suzent conversations s-3\nc"))
+    head = f"{sign} {kind} · own" if sign else "own"
+    assert shown["text/plain"].splitlines()[0] == head
+    assert head in shown["text/markdown"].splitlines()[0] and set(shown) == {"text/plain", "text/markdown"}
 
 
 def test_one_conversation_shows_messages_and_decisions_safely(played_shell: Shell, played: PlayedGateway) -> None:

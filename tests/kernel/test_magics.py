@@ -143,7 +143,7 @@ def test_every_verb_has_help(shell: Shell) -> None:
             "resume", "host-token", "config", "invoke", "audit", "use", "help",
             "discover", "connect", "connections", "disconnect", "host", "control", "peers", "grants", "unauthorized",
             "mode", "reverse", "remove", "trigger", "route", "scope", "chat",
-            "conversations"} == set(all_verbs())  # fmt: skip
+            "conversations", "memory", "permissions", "answer"} == set(all_verbs())  # fmt: skip
 
 
 def test_settings(shell: Shell) -> None:

@@ -35,7 +35,8 @@ def test_pairing_shows_the_code_and_keeps_the_token(play: Play, tmp_path: Path) 
         visit = await gateway.visit()
         frame = visit.connect_frame
         assert frame["type"] == "connect" and frame["display_name"] == "Bench 3" and frame["device_token"] == ""
-        assert frame["features"] == ["agent", "cancel", "progress", "update"] and len(frame["node_identity"]) == 32
+        assert frame["features"] == ["agent", "cancel", "progress", "update", "artifacts"]
+        assert len(frame["node_identity"]) == 32
         assert (frame["description"], frame["tags"], frame["platform"]) == ("A bench", ["lab"], "test")
         [declared] = frame["capabilities"]
         assert declared["description"] == "Say it again." and declared["params_schema"] == {"text": "str"}

@@ -311,3 +311,21 @@ def test_through_jupyter(start_jupyter: Callable[..., JupyterServer], tmp_path: 
             assert await call(server, host.node_id, "scan") == [0, 1, 2]
 
     asyncio.run(main())
+
+
+def test_progress_just_before_the_end_has_its_place(gateway: ThreadedGateway, tmp_path: Path) -> None:
+    async def answer(turn: Turn) -> str:
+        for step in range(50):
+            progress(step / 50)
+        if turn.message == "fail":
+            raise ValueError("on purpose")
+        return "done"
+
+    async def main() -> None:
+        async with joined(gateway, tmp_path, agent=answer) as host:
+            for number, (message, end) in enumerate((("go", "RUN_FINISHED"), ("fail", "RUN_ERROR"))):
+                events = await Watched(gateway, host, f"p{number}", message=message).end()
+                assert events[-1]["type"] == end
+                assert any(event["type"] == "CUSTOM" for event in events)
+
+    asyncio.run(main())

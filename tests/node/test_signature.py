@@ -59,7 +59,7 @@ def property_of(annotation: Any, default: Any = ...) -> tuple[dict[str, Any], st
         (list[int], {"type": "array", "items": {"type": "integer"}}, "list"),
         (dict, {"type": "object", "additionalProperties": True}, "dict"),
         (dict[str, float], {"type": "object", "additionalProperties": {"type": "number"}}, "dict"),
-        (Path, {"type": "string", "format": "path"}, "path"),
+        (Path, {"type": ["string", "object"], "format": "path"}, "path"),
         (bytes, {"type": ["string", "object"], "contentEncoding": "base64"}, "bytes"),
         (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}, "str"),
         (Literal[1, 2], {"type": "integer", "enum": [1, 2]}, "int"),

@@ -17,6 +17,10 @@ PROMISED: dict[str, float] = {
     "dispatch_depth": 3,
     "run_ttl": 600.0,
     "run_kept": 3600.0,
+    "permission_ttl": 300.0,
+    "permission_history": 30 * 86400.0,
+    "hoist_bytes": 64 * 1024,
+    "transfer_shown": 4 * 1024 * 1024,
 }
 
 

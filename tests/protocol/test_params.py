@@ -203,3 +203,22 @@ def test_any_value_is_converted_or_refused(kind: str, value: Any) -> None:
 @given(st.integers(-(10**17), 10**17))
 def test_whole_numbers_survive_the_way_through_text(number: int) -> None:
     assert check("int", check("str", number)) == number
+
+
+def test_what_is_declared_as_a_path_is_written_as_its_machine_does() -> None:
+    schema = {
+        "properties": {
+            "one": {"type": "string", "format": "path"},
+            "maybe": {"anyOf": [{"type": "string", "format": "path"}, {"type": "null"}]},
+            "many": {"type": "array", "items": {"type": "string", "format": "path"}},
+            "pattern": {"type": "string"},
+        }
+    }
+    capability = CapabilitySchema(name="c", input_schema=schema)
+    given = {"one": "a\\b", "maybe": "C:\\b", "many": ["a\\b", "https://x/y"], "pattern": "a\\b", "other": "a\\b"}
+    assert check_params(capability, given, "linux") == given | {
+        "one": "a/b", "maybe": "C:/b", "many": ["a/b", "https://x/y"]
+    }  # fmt: skip
+    assert check_params(capability, given) == check_params(capability, given, "toaster") == given
+    named = CapabilitySchema(name="c", params_schema={"p": "path", "q": "str"})
+    assert check_params(named, {"p": "a/b", "q": "a/b"}, "Windows") == {"p": "a\\b", "q": "a/b"}

@@ -57,6 +57,13 @@ class Worker(KeyedNode):
     async def call(self, node_id: str, **request: Any) -> dict[str, Any]:
         return await asyncio.wait_for(self.start(node_id=node_id, **request)[1], 20)
 
+    async def memory(self, kind: str, **request: Any) -> dict[str, Any]:
+        """Send ``memory.query`` or ``memory.save`` and return what answers it."""
+        request_id = f"q{next(self._ids)}"
+        future = self._waiting[request_id] = asyncio.get_running_loop().create_future()
+        await self.send({"type": f"memory.{kind}", "id": request_id, **request})
+        return await asyncio.wait_for(future, 20)
+
     async def code_of(self, node_id: str, **request: Any) -> str:
         """Return the code of the error a request ends with; ``ok`` for none."""
         result = await self.call(node_id, **request)
@@ -72,7 +79,7 @@ class Worker(KeyedNode):
                 frame = json.loads(text)
                 self.frames.append(frame)
                 match frame["type"]:
-                    case "node.invoke.result":
+                    case "node.invoke.result" | "memory.result":
                         self._waiting.pop(frame["id"]).set_result(frame)
                     case "chat.run":
                         self.runs.append(frame)

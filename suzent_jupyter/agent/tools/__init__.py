@@ -15,8 +15,10 @@ class NodeAccess(Protocol):
         Where a name is not the only one, ``id`` tells its device apart.
         """
 
-    async def invoke(self, node: str, command: str, params: dict[str, Any]) -> Any:
-        """Call a command and return its result; cancelling the task cancels the call.
+    async def invoke(self, run_id: str, node: str, command: str, params: dict[str, Any]) -> Any:
+        """Call a command in the turn ``run_id`` and return its result; cancelling the task cancels the call.
+
+        It may take minutes where somebody must allow it first.
 
         Raises
         ------
@@ -67,6 +69,41 @@ class RouteAccess(Protocol):
         """
 
 
+class PermissionAccess(Protocol):
+    """Asks somebody before a tool of the gateway's own runs."""
+
+    async def require(self, run_id: str, tool: str, description: str, params: dict[str, Any]) -> None:
+        """Return once it is allowed; ``params`` is exactly what it will run with. Cancelling the task ends it.
+
+        Raises
+        ------
+        SuzentError
+            When it is not allowed, or nobody can be asked.
+        """
+
+
+class MemoryAccess(Protocol):
+    """What is kept for later, as far as the turn ``run_id`` reaches."""
+
+    async def save(self, run_id: str, content: str, level: str, tags: list[str]) -> dict[str, Any]:
+        """Keep a text and return ``{id, level, new}``.
+
+        Raises
+        ------
+        SuzentError
+            When it is refused or fails.
+        """
+
+    async def query(self, run_id: str, query: str, limit: int | None) -> list[dict[str, Any]]:
+        """Return ``{id, level, content, tags, kept_at, kept_by}`` of what fits, best first; the newest without words.
+
+        Raises
+        ------
+        SuzentError
+            When it is refused or fails.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Workbench:
     """The tools of one turn; None for what there is not."""
@@ -75,3 +112,5 @@ class Workbench:
     files: FileAccess | None = None
     dispatch: DispatchAccess | None = None
     route: RouteAccess | None = None
+    permissions: PermissionAccess | None = None
+    memory: MemoryAccess | None = None

@@ -29,17 +29,3 @@ def answering(tool: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
             return show_error(SuzentError("internal", "The tool failed; the gateway's log says why.", hint=""))
 
     return run
-
-
-def refusal(what: str, *, remote: bool = False) -> SuzentError:
-    """Return the error for a tool that would ask somebody in a turn where nobody may be asked.
-
-    ``remote``: because somebody of another account asks.
-    """
-    if remote:
-        return SuzentError("permission_needed", f"{what} needs the permission of somebody at that device.")
-    return SuzentError(
-        "not_granted",
-        f"{what} would ask somebody first, and in this turn nobody may be asked.",
-        hint="Do without it, and tell who asked that its grant does not cover it.",
-    )

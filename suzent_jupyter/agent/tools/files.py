@@ -6,19 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import SuzentError
 from ..data import show
-from .answering import answering, refusal
+from .answering import answering
 
 if TYPE_CHECKING:
     from pydantic_ai import Tool
 
     from ...protocol.limits import Limits
-    from . import FileAccess
+    from . import FileAccess, PermissionAccess
 
 _ENTRIES = 500
+_WRITES = "Write a text file under the server's root; an existing one is replaced."
 
 
-def file_tools(files: FileAccess, limits: Limits, *, may_ask: bool) -> list[Tool[None]]:
-    """Return ``list_files``, ``read_file`` and ``write_file``; ``may_ask``: whether the last may be used."""
+def file_tools(
+    files: FileAccess, limits: Limits, permissions: PermissionAccess | None, run_id: str
+) -> list[Tool[None]]:
+    """Return ``list_files``, ``read_file`` and ``write_file`` for the turn ``run_id``; the last one asks first."""
     from pydantic_ai import Tool
 
     room = int(limits.agent_file_bytes)
@@ -53,7 +56,7 @@ def file_tools(files: FileAccess, limits: Limits, *, may_ask: bool) -> list[Tool
 
     @answering
     async def write_file(path: str, content: str) -> Any:
-        """Write a text file; an existing one is replaced.
+        """Write a text file; an existing one is replaced. A person must allow it first.
 
         Parameters
         ----------
@@ -62,11 +65,12 @@ def file_tools(files: FileAccess, limits: Limits, *, may_ask: bool) -> list[Tool
         content
             The whole text.
         """
-        if not may_ask:
-            raise refusal("Writing files")
         size = len(content.encode(errors="replace"))
         if size > room * 4:
             raise SuzentError("too_large", f"The text takes {size:,} bytes; {room * 4:,} is the most.")
+        if permissions is None:
+            raise SuzentError("permission_needed", "Writing files needs somebody's permission.")
+        await permissions.require(run_id, "write_file", _WRITES, {"path": path, "content": content})
         return show(await files.write(path, content), int(limits.agent_result_bytes)).text
 
     return [Tool(each, takes_ctx=False) for each in (list_files, read_file, write_file)]

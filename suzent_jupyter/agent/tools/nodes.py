@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from ...protocol.asking import would_ask
-from ...protocol.text import clean_text
 from ..data import Shown, show
-from .answering import answering, refusal
+from .answering import answering
 
 if TYPE_CHECKING:
     from pydantic_ai import Tool
@@ -17,8 +15,8 @@ if TYPE_CHECKING:
     from . import NodeAccess
 
 
-def node_tools(nodes: NodeAccess, limits: Limits, *, may_ask: bool, remote: bool = False) -> list[Tool[None]]:
-    """Return ``list_nodes`` and ``invoke_node``; ``may_ask``: whether commands that would ask may be called."""
+def node_tools(nodes: NodeAccess, limits: Limits, run_id: str) -> list[Tool[None]]:
+    """Return ``list_nodes`` and ``invoke_node`` for the turn ``run_id``."""
     from pydantic_ai import Tool
 
     @answering
@@ -28,7 +26,7 @@ def node_tools(nodes: NodeAccess, limits: Limits, *, may_ask: bool, remote: bool
 
     @answering
     async def invoke_node(node: str, command: str, params: dict[str, Any] | None = None) -> Any:
-        """Call a command of a device and return its result.
+        """Call a command of a device and return its result. Some commands a person must allow first.
 
         Parameters
         ----------
@@ -39,9 +37,7 @@ def node_tools(nodes: NodeAccess, limits: Limits, *, may_ask: bool, remote: bool
         params
             The command's parameters by name.
         """
-        if would_ask(command) and not may_ask:
-            raise refusal(f"The command '{clean_text(command, 128)}'", remote=remote)
-        result = await nodes.invoke(node, command, params or {})
+        result = await nodes.invoke(run_id, node, command, params or {})
         # A result can be megabytes: not walked on the event loop.
         shown = await asyncio.to_thread(show, result, int(limits.agent_result_bytes), int(limits.agent_image_bytes))
         return _with_pictures(shown)

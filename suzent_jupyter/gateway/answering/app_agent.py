@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,16 @@ from ...protocol.text import clean_text
 from ...protocol.wire import encode
 from ..session import NodeSession
 from .agent_events import AgentEvents, Numbered
+from .kept_files import keep_attachments
+from .namespaces import name_elsewhere
 from .turn_bodies import shorten, turn_body
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ag_ui.core import BaseEvent
 
+    from ...protocol.artifacts import ArtifactReference
     from ..gateway import Gateway
 
 _OTHERS_SHARE = 0.75  # of the prompts a node works on; the rest is for its owner's account
@@ -52,11 +56,13 @@ class AppAgent:
         ------
         SuzentError
             ``agent_failed`` and what else the node says in a ``RUN_ERROR``; ``turn_limit`` for events that are too
-            large or come faster than they are taken; ``node_busy``; ``node_disconnected`` or ``revoked`` when it goes.
+            large or come faster than they are taken; ``node_busy``; ``node_disconnected`` or ``revoked`` when it goes;
+            and those of :func:`.kept_files.keep_attachments`.
         """
         await load_events()
         session, limits = self._session, self._gateway.limits
-        frame = await asyncio.to_thread(self._frame, turn)
+        kept = await keep_attachments(self._gateway, self._account, session, turn)
+        frame = await asyncio.to_thread(self._frame, turn, kept)
         if not session.alive:
             raise SuzentError("node_disconnected", f"{self.name} disconnected.")
         if len(session.executing) >= limits.calls_in_flight:
@@ -80,10 +86,10 @@ class AppAgent:
             if not execution.is_over:
                 session.send_frame(encode({"type": "chat.abort", "run_id": turn.run_id}))
 
-    def _frame(self, turn: Turn) -> bytes:
+    def _frame(self, turn: Turn, kept: dict[Path, ArtifactReference]) -> bytes:
         """Return the turn as one ``chat.run``. Reads from disk."""
         room = self._gateway.limits.frame_bytes
-        body = shorten(turn_body(turn, min(self._gateway.limits.agent_attachment_bytes, room // 2)), room)
+        body = shorten(turn_body(turn, min(self._gateway.limits.agent_attachment_bytes, room // 2), kept), room)
         more = {name: value for name, value in body.items() if name not in _IN_THE_FRAME}
         return encode(
             {
@@ -102,7 +108,7 @@ class AppAgent:
         """Return a conversation's name at the node: others' can't be called like its owner's, or each other's."""
         if self._account == self._session.device.account:
             return conversation_id
-        return hashlib.sha256(f"{self._account}\n{conversation_id}".encode()).hexdigest()[:32]
+        return name_elsewhere(self._account, conversation_id)
 
 
 class _Execution(Numbered):

@@ -16,6 +16,7 @@ from ..changes import Changes
 from ..clock import now_text
 from ..principals import Principal
 from ..store import Store
+from .icons import icon_of
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -41,6 +42,9 @@ class NewTurn:
     folder: str = ""
     device_id: str = ""
     target_node_id: str = ""
+    source_channel: str = ""
+    is_local_initiated: bool = True
+    is_enterprise: bool = False
     detail: dict[str, Any] = field(default_factory=dict)
 
 
@@ -263,7 +267,9 @@ def _drop(connection: sa.Connection, account: str, conversation_ids: Sequence[st
     import sqlalchemy as sa
 
     from .. import schema
+    from ..memory.spaces import drop_sessions
 
+    drop_sessions(connection, account, conversation_ids)
     for conversation_id in conversation_ids:
         for table in (schema.messages, schema.conversations):
             here = [table.c.account == account, table.c.conversation_id == conversation_id]
@@ -282,9 +288,10 @@ def _begin(connection: sa.Connection, turn: NewTurn, history: int) -> list[TurnM
 
     table, now = schema.conversations, now_text()
     here = [table.c.account == turn.account, table.c.conversation_id == turn.conversation_id]
-    if not connection.execute(
-        sa.update(table).where(*here).values(updated_at=now, target_node_id=turn.target_node_id)
-    ).rowcount:
+    newest = {
+        "updated_at": now, "target_node_id": turn.target_node_id, "is_enterprise": turn.is_enterprise
+    }  # fmt: skip
+    if not connection.execute(sa.update(table).where(*here).values(**newest)).rowcount:
         connection.execute(
             sa.insert(table).values(
                 account=turn.account,
@@ -293,8 +300,9 @@ def _begin(connection: sa.Connection, turn: NewTurn, history: int) -> list[TurnM
                 folder=turn.folder,
                 device_id=turn.device_id,
                 created_at=now,
-                updated_at=now,
-                target_node_id=turn.target_node_id,
+                source_channel=turn.source_channel,
+                is_local_initiated=turn.is_local_initiated,
+                **newest,
             )
         )
     before = _messages(connection, turn.account, turn.conversation_id, history)
@@ -403,4 +411,16 @@ def _count(connection: sa.Connection, account: str, conversation_id: str) -> int
 
 
 def _info(row: Any, count: int) -> ConversationInfo:
-    return ConversationInfo.model_validate({**row, "message_count": count})
+    icon = icon_of(
+        channel=row["source_channel"],
+        is_local_initiated=row["is_local_initiated"],
+        target_node_id=row["target_node_id"],
+        is_enterprise=row["is_enterprise"],
+    )
+    more = {
+        "icon": icon,
+        "isLocalInitiated": row["is_local_initiated"],
+        "targetNodeId": row["target_node_id"],
+        "sourceChannel": row["source_channel"],
+    }
+    return ConversationInfo.model_validate({**row, "message_count": count, **more})

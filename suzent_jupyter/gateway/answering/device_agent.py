@@ -14,14 +14,19 @@ from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
 from ...protocol.wire import Raw, decode, encode
 from ..calls import Outcome
+from ..permissions.asked_call import start_call
 from ..principals import Authority, Principal
 from ..session import NodeSession
 from .agent_events import AgentEvents, Numbered
+from .kept_files import keep_attachments
 from .turn_bodies import shorten, turn_body
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ag_ui.core import BaseEvent
 
+    from ...protocol.artifacts import ArtifactReference
     from ..gateway import Gateway
 
 _PLAIN_ATTACHMENT_BYTES = 256 * 1024  # for devices that close on frames above 1 MiB
@@ -38,6 +43,7 @@ class DeviceAgent:
 
     def __init__(self, gateway: Gateway, principal: Principal, session: NodeSession) -> None:
         self._gateway = gateway
+        self._asker = principal
         # A grant that covers the agent covers what the agent's device does for it; who asked stays in the audit trail.
         self._principal = dataclasses.replace(principal, authority=Authority.FULL, grant=None)
         self._session = session
@@ -54,11 +60,12 @@ class DeviceAgent:
         """
         await load_events()
         events = AgentEvents(self._gateway.limits)
-        params = await asyncio.to_thread(self._params, turn)
+        kept = await keep_attachments(self._gateway, self._principal.account, self._session, turn)
+        params = await asyncio.to_thread(self._params, turn, kept)
         if not self._session.alive:
             raise SuzentError("node_disconnected", f"{self.name} disconnected.")
         limits = self._gateway.limits
-        call = self._gateway.dispatcher.submit(
+        prepared = self._gateway.dispatcher.prepare(
             self._principal,
             self._session.node_id,
             AGENT_COMMAND,
@@ -67,6 +74,8 @@ class DeviceAgent:
             on_agent_event=Numbered(events, "the device's agent").take,
             origin={"run_id": turn.run_id},
         )
+        run = self._gateway.runs.under_way(self._asker, turn.run_id)
+        call = start_call(self._gateway, prepared, run=run, agent=turn.is_remote_session, principal=self._asker)
         call.add_done_callback(lambda done: events.finish(self._failure(done)))
         try:
             async with aclosing(aiter(events)) as each:  # type: ignore[type-var]
@@ -90,13 +99,13 @@ class DeviceAgent:
 
     # -- the turn as parameters
 
-    def _params(self, turn: Turn) -> bytes:
+    def _params(self, turn: Turn, kept: dict[Path, ArtifactReference]) -> bytes:
         """Return the turn as JSON that fits into one frame: files inside, the oldest messages left out if need be."""
         plain = self._session.features is None
         limits = self._gateway.limits
         room = limits.plain_params_bytes if plain else limits.frame_bytes
         allowed = _PLAIN_ATTACHMENT_BYTES if plain else min(limits.agent_attachment_bytes, room // 2)
-        body = turn_body(turn, allowed) | {"stream": True}
+        body = turn_body(turn, allowed, kept) | {"stream": True}
         if "agent" not in (self._session.features or ()):
             return encode({name: value for name, value in body.items() if name in self._declared()})
         return encode(shorten(body, room))

@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...protocol.asking import would_ask
 from ...protocol.device import AGENT_COMMAND
 from ...protocol.errors import SuzentError
 from ...protocol.text import clean_text
-from ..principals import Authority, Principal
+from ..permissions.rule import must_ask
+from ..principals import Principal
 from . import namespaces
 from .run import End, Prompt, Run
 
@@ -49,24 +49,15 @@ class Asker:
     run: Run | None = None
     remote: bool = False
 
+    @property
+    def top_run(self) -> str:
+        """The turn somebody began that it is part of; ``""`` if it is part of none."""
+        return (self.run.prompt.top_run or self.run.run_id) if self.run is not None else ""
+
     @classmethod
     def of_run(cls, run: Run) -> Asker:
         """Return who asks in a turn."""
         return cls(run.principal, run.prompt.chain, run, run.prompt.remote)
-
-    @property
-    def may_ask(self) -> bool:
-        """Whether commands may be used that somebody would be asked about first; nobody can be in others' turns."""
-        grant = self.principal.grant
-        allowed = grant.unattended_tools if grant is not None else self.principal.authority >= Authority.FULL
-        return allowed and not self.remote
-
-    def check_command(self, command: str) -> None:
-        """Refuse a command that somebody would have to allow first: ``permission_needed``."""
-        if not self.may_ask and would_ask(command):
-            raise SuzentError(
-                "permission_needed", f"'{clean_text(command, 128)}' needs the permission of somebody at that device."
-            )
 
 
 def under_way(gateway: Gateway, principal: Principal) -> list[Run]:
@@ -189,17 +180,33 @@ def prompt_on(gateway: Gateway, asker: Asker, session: NodeSession, text: str, *
     remote = asker.remote or session.device.account != asker.principal.account
     agent = executors.agent_of(gateway, asker.principal, session)
     if not session.runs_chats:
-        # What a device's own agent does is for that device alone to say: it does not know of turns that may not ask.
-        replace(asker, remote=remote).check_command(AGENT_COMMAND)
+        _check_device_agent(gateway, asker, session, remote)
     return Prompt(
         text=text,
         agent=agent,
         node_id=session.node_id,
         node_name=session.display_name,
         chain=(*asker.chain, session.node_id),
+        top_run=asker.top_run,
         remote=remote,
         **more,
     )
+
+
+def _check_device_agent(gateway: Gateway, asker: Asker, session: NodeSession, remote: bool) -> None:
+    """Refuse a device's agent that somebody would have to allow, where nobody can be asked: ``permission_needed``.
+
+    What it does is for that device to say: unlike an app node's, it does not ask about its tools. Where somebody can be
+    asked, it is done in its turn.
+    """
+    grant = asker.principal.grant
+    if not must_ask(session.capabilities[AGENT_COMMAND], unwatched=remote or grant is not None):
+        return
+    allowed = grant.unattended_tools if grant is not None else gateway.permissions.can_ask(asker.principal, session)
+    if not allowed:
+        raise SuzentError(
+            "permission_needed", f"The agent of {session.display_name} needs the permission of somebody at that device."
+        )
 
 
 async def _start(gateway: Gateway, asker: Asker, node: str, prompt: str, asked_by: str) -> Run:

@@ -54,14 +54,14 @@ async def begin(
     SuzentError
         ``no_executor``; for a node that was named what refuses it: ``node_not_found``, ``node_ambiguous``,
         ``not_executable``, ``paused``, ``permission_needed``, ``dispatch_cycle``; ``dispatch_too_deep``;
-        ``attachment_refused``; and those of :meth:`.runs.Runs.start`.
+        ``attachment_refused``, ``artifact_unknown``, ``artifact_corrupt``; and those of :meth:`.runs.Runs.start`.
     """
     asker = _asker(gateway, principal)
     prompt = await _choose(gateway, principal, asker, chat)
     decision = prompt.decision
     assert decision is not None
     if chat.files:
-        staging = await inline_files.stage(gateway.data_dir, chat.files, gateway.limits)
+        staging = await inline_files.stage(gateway, principal.account, chat.files)
         prompt.attachments, prompt.clear = staging.attachments, staging.clear
     error = SuzentError("cancelled", "Whoever asked is gone.") if is_gone() else _lost(gateway, principal, prompt)
     if error is not None:

@@ -5,6 +5,7 @@ A peer's conversations are named after its grant; nothing in a body can name ano
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import secrets
@@ -98,6 +99,11 @@ def caller_of(principal: Principal, device: Device | None) -> TurnCaller:
         return TurnCaller(kind="user", name=principal.account)
     name = clean_text(device.display_name if device is not None else "", 64) or "a machine"
     return TurnCaller(kind="peer", name=name, device_id=principal.credential_id)
+
+
+def name_elsewhere(account: str, conversation_id: str) -> str:
+    """Return a conversation's name at a node of another account: nobody else's there can be called like it."""
+    return hashlib.sha256(f"{account}\n{conversation_id}".encode()).hexdigest()[:32]
 
 
 def title_of(caller: TurnCaller, conversation_id: str, prompt: str) -> str:

@@ -54,6 +54,8 @@ class Prompt:
         The node that answers; ``""`` for this gateway's own agent.
     chain : tuple of str
         The nodes whose agents ask each other, up to the one that answers.
+    top_run : str
+        The turn somebody began that this one is part of; ``""`` where somebody began this one.
     remote : bool
         Whether the agent belongs to another account than who asks.
     folder : str
@@ -74,6 +76,7 @@ class Prompt:
     node_id: str = ""
     node_name: str = ""
     chain: tuple[str, ...] = ()
+    top_run: str = ""
     remote: bool = False
     folder: str = ""
     note: str = ""

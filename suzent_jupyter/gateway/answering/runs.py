@@ -27,11 +27,13 @@ from ..granting.coverage import require_agent
 from ..principals import Authority, Principal
 from . import model_agents, namespaces
 from .conversations import NewTurn
+from .icons import channel_of, is_local
 from .run import End, Prompt, Run
 
 if TYPE_CHECKING:
     from ..devices import Departure, Device
     from ..gateway import Gateway
+    from ..session import NodeSession
 
 log = logging.getLogger("suzent_jupyter")
 
@@ -164,6 +166,9 @@ class Runs:
             folder=prompt.folder or (namespaces.SOCIAL if peer else ""),
             device_id=caller.device_id,
             target_node_id=prompt.node_id,
+            source_channel=(channel := channel_of(principal)),
+            is_local_initiated=is_local(channel),
+            is_enterprise=prompt.remote,
             detail=detail,
         )
         began = prompt.began(run.run_id) if prompt.began is not None else None
@@ -395,6 +400,11 @@ class Runs:
         """Return the turns under way that a node's agent answers, oldest first."""
         return [run for run in self._running.values() if run.prompt.node_id == node_id and not run.closing]
 
+    def executed_in(self, session: NodeSession) -> list[Run]:
+        """Return the turns under way that a node was given, oldest first; also those that nobody chose it for."""
+        given = [self._runs[run_id] for run_id in session.executing if run_id in self._runs]
+        return [run for run in given if not run.closing]
+
     def is_active(self, account: str, conversation_id: str) -> bool:
         """Tell whether one is."""
         run = self.running(account, conversation_id)
@@ -405,6 +415,16 @@ class Runs:
         run = self._runs.get(run_id)
         if run is None or run.account != principal.account or not namespaces.owns(principal, run.conversation_id):
             raise SuzentError("run_unknown", "There is no such turn, or not any more.")
+        return run
+
+    def under_way(self, principal: Principal, run_id: str) -> Run | None:
+        """Return a turn of the caller's that goes on; None where there is none, ``cancelled`` for one that ends now."""
+        try:
+            run = self.find(principal, run_id)
+        except SuzentError:
+            return None
+        if run.closing:
+            raise SuzentError("cancelled", "The turn that asks is over.")
         return run
 
     def snapshot(self, principal: Principal) -> list[RunInfo]:

@@ -45,7 +45,7 @@ class Staging:
         parent.mkdir(mode=0o700, exist_ok=True)
         if parent.is_symlink():
             raise OSError(f"{_FOLDER} is a link")
-        folder = parent / f"{_machine()}-{os.getpid()}-{secrets.token_hex(8)}"
+        folder = parent / f"{this_machine()}-{os.getpid()}-{secrets.token_hex(8)}"
         _live.add(folder.name)
         folder.mkdir(mode=0o700)
         return cls(folder)
@@ -79,7 +79,7 @@ def remove_leftovers(data_dir: Path) -> None:
 
         with contextlib.suppress(OSError):
             number = int(found[2])
-            if found[1] == _machine():
+            if found[1] == this_machine():
                 dead = number == os.getpid() or not psutil.pid_exists(number)
             else:
                 dead = path.stat().st_mtime < time.time() - _FOREIGN_SECONDS
@@ -87,5 +87,6 @@ def remove_leftovers(data_dir: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _machine() -> str:
+def this_machine() -> str:
+    """Return which machine this is, in a few characters that name nobody."""
     return hashlib.sha256(platform.node().encode()).hexdigest()[:8]

@@ -12,8 +12,12 @@ from ...protocol.errors import SuzentError
 from ...protocol.routing import RouteCandidate
 from ...protocol.text import clean_text
 from ...protocol.wire import Raw, decode, encode
+from ..permissions.asked_call import start_call
+from ..permissions.prompt import Question
+from ..permissions.summary import summarize
 from ..principals import Principal
 from .dispatching import ask_agent, asker_of_own
+from .own_memory import OwnMemory
 
 if TYPE_CHECKING:
     from ..gateway import Gateway
@@ -36,6 +40,8 @@ def workbench(gateway: Gateway, principal: Principal, files: FileAccess | None =
         files=None if grant is not None and not grant.agent else files,
         dispatch=None if grant is not None and not (grant.agent and grant.devices) else _Agents(gateway, principal),
         route=None if grant is not None and not grant.devices else _Routes(gateway, principal),
+        permissions=_Permissions(gateway, principal),
+        memory=OwnMemory(gateway, principal),
     )
 
 
@@ -59,10 +65,10 @@ class _Nodes:
                 found.append(node)
         return found
 
-    async def invoke(self, node: str, command: str, params: dict[str, Any]) -> Any:
-        call = self._gateway.dispatcher.submit(
-            self._principal, node, command, Raw(encode(params)), origin=dict(_ORIGIN)
-        )
+    async def invoke(self, run_id: str, node: str, command: str, params: dict[str, Any]) -> Any:
+        gateway, principal = self._gateway, self._principal
+        prepared = gateway.dispatcher.prepare(principal, node, command, Raw(encode(params)), origin=dict(_ORIGIN))
+        call = start_call(gateway, prepared, run=gateway.runs.under_way(principal, run_id), agent=True)
         outcome = await call  # cancelling this task cancels the call on the device
         if not outcome.success:
             raise SuzentError("capability_failed", f"The device reported a failure: {outcome.error}", hint="")
@@ -109,6 +115,21 @@ class _Routes:
         rows = sorted(decision.candidates, key=lambda row: row.node_id != first)
         decided = [f"{tier.tier}: {tier.outcome} ({tier.reason})" for tier in decision.tiers]
         return {"nodes": [_suitable(row) for row in rows], "considered": decision.considered, "decided": decided}
+
+
+class _Permissions:
+    """What the gateway's own tools ask the people of the caller's account."""
+
+    def __init__(self, gateway: Gateway, principal: Principal) -> None:
+        self._gateway = gateway
+        self._principal = principal
+
+    async def require(self, run_id: str, tool: str, description: str, params: dict[str, Any]) -> None:
+        run = self._gateway.runs.under_way(self._principal, run_id)
+        summary = await asyncio.to_thread(summarize, tool, description, params)
+        await self._gateway.permissions.require(
+            Question(self._principal, None, summary, run, own_tool=True, size=summary.params_bytes)
+        )
 
 
 def _suitable(row: RouteCandidate) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...protocol.wire import encode
 from ..calls import Call
+from ..dialect import addresses
 
 
 class MultinodeDialect:
@@ -16,7 +17,7 @@ class MultinodeDialect:
             encode(call.node_id),
             encode(call.command),
         )
-        return head, call.params, b',"timeout_ms":%.0f}' % max(1.0, seconds * 1000)
+        return head, call.params, b',"timeout_ms":%.0f%s}' % (max(1.0, seconds * 1000), addresses(call))
 
     def cancel(self, request_id: str, reason: str) -> bytes:
         """Return a ``node.invoke.cancel``."""

@@ -14,6 +14,7 @@ from ...protocol.wire import Raw, encode, encode_ascii, is_frame_id
 from ..answering.dispatching import Asker, ask_agent, asker_of_node, under_way
 from ..calls import Outcome
 from ..failures import internal
+from ..permissions.asked_call import start_call
 from ..principals import Principal
 from ..turns import LARGE_BYTES
 
@@ -79,6 +80,7 @@ class Invocations:
         self._closed = True
         for future in list(self._under_way.values()):
             future.cancel()
+        self._gateway.permissions.origin_closed(self)
 
     # -- starting --
 
@@ -121,16 +123,16 @@ class Invocations:
     def _call(
         self, asker: Asker, node: str, command: str, params: Any, timeout: Any, request_id: str | int
     ) -> asyncio.Future[Outcome]:
-        if command == AGENT_COMMAND and (self._session is not None or under_way(self._gateway, self._principal)):
+        session = self._session
+        if command == AGENT_COMMAND and (session is not None or under_way(self._gateway, self._principal)):
             # As a command it would leave no trace in the chain.
             raise SuzentError("invalid_request", "Ask a node's agent with `agent`, not with its command.")
-        asker.check_command(command)
         origin: dict[str, Any] = dict(_ORIGIN)
         if asker.run is not None:
             origin["run_id"] = asker.run.run_id
-        if self._session is not None:
-            origin["by"] = self._session.node_id
-        return self._gateway.dispatcher.submit(
+        if session is not None:
+            origin["by"] = session.node_id
+        prepared = self._gateway.dispatcher.prepare(
             asker.principal,
             node,
             command,
@@ -139,6 +141,9 @@ class Invocations:
             on_progress=partial(self._progress, request_id),
             origin=origin,
         )
+        # Of a node that answers turns nothing tells which of its calls are an agent's.
+        agent = asker.run is not None or (session is not None and bool(self._gateway.runs.executed_by(session.node_id)))
+        return start_call(self._gateway, prepared, run=asker.run, agent=agent, origin=self)
 
     @staticmethod
     def _end_with(asker: Asker, future: asyncio.Future[Any]) -> None:

@@ -34,14 +34,31 @@ from .ticks import Ticks
 if TYPE_CHECKING:
     from ..answering.chats import Chats
     from ..gateway import Gateway
+    from ..permissions.answers import Answers
+    from ..permissions.own_tools import OwnTools
     from .invocations import Invocations
+    from .remembering import Remembering
 
 _ROLES = ("app", "web")
 _CHALLENGES = 16  # of one socket: whoever does not read them would have them pile up here
 _AGENT = "Answer a prompt."
 _CONNECT = "Send `connect.challenge`, then `connect` with `role` and, of an app, `node`."
+#: What may be as large as the socket takes: files in it are kept, and references go on.
+_MAY_CARRY_FILES = frozenset(["chat.send", "node.invoke.request"])
 #: What a node that is paused may not do.
-_ACTS = frozenset(["chat.send", "chat.watch", "chat.abort", "node.invoke.request", "node.list"])
+_ACTS = frozenset(
+    [
+        "chat.send",
+        "chat.watch",
+        "chat.abort",
+        "memory.query",
+        "memory.save",
+        "node.invoke.request",
+        "node.list",
+        "permission.request",
+        "permission.response",
+    ]
+)
 
 
 class MultinodeLink(NodeLink):
@@ -73,6 +90,9 @@ class MultinodeLink(NodeLink):
         self._news: NodeNews | None = None
         self._chats: Chats | None = None
         self._invocations: Invocations | None = None
+        self._answers: Answers | None = None
+        self._own_tools: OwnTools | None = None
+        self._memory: Remembering | None = None
 
     @property
     def credential_id(self) -> str:
@@ -87,9 +107,10 @@ class MultinodeLink(NodeLink):
             if part is not None:
                 part.stop()
         super().closed()
-        for work in (self._chats, self._invocations):
+        for work in (self._chats, self._invocations, self._own_tools):
             if work is not None:
                 work.close()
+        self._gateway.permissions.surfaces.closed(self)
         if self._acts_as is not None and self._session is None:
             self._gateway.client_closed(self)
 
@@ -180,6 +201,12 @@ class MultinodeLink(NodeLink):
             capabilities = with_agent(capabilities, node.get("agent") is True)
         device = self._gateway.devices.by_key(proven.public)
         if device is not None:
+            if self._role == "web" and not device.may_be_a_person:
+                raise SuzentError(
+                    "bad_handshake",
+                    f"This key was approved for the node {device.display_name}, and not for a person's page.",
+                    hint="Let the page have a key of its own.",
+                )
             self._gateway.sockets.leave(self)
             self._open_session(device, name, capabilities, node)
             return
@@ -193,6 +220,7 @@ class MultinodeLink(NodeLink):
         device = super()._new_device(name, frame, capabilities, principal)
         device.public_key = self._proof.thumbprint
         device.digest = key_digest(self._proof.public)
+        device.role = self._role
         return device
 
     def _complete(self, entry: Pending) -> None:
@@ -210,7 +238,9 @@ class MultinodeLink(NodeLink):
         minted: str = "",
     ) -> None:
         self._device = device
-        principal = Principal(Authority.FULL, device.account, device.org, device.device_id, f"node:{device.device_id}")
+        # A person's own page is no node: people of the account are asked there.
+        actor = f"{'web' if self._role == 'web' else 'node'}:{device.device_id}"
+        principal = Principal(Authority.FULL, device.account, device.org, device.device_id, actor)
         if self._role == "web":
             if not device.speaks:
                 raise SuzentError("paused", f"{device.display_name} is paused.")
@@ -250,6 +280,10 @@ class MultinodeLink(NodeLink):
         self._gateway.client_opened(self)
         self._send(self._hello(principal))
         self._begin(principal)
+        permissions = self._gateway.permissions
+        permissions.surfaces.opened(self, principal, self._tell)
+        for frame in permissions.open_frames(principal):
+            self._tell(frame)
 
     def _greet(self, session: NodeSession, minted: str) -> None:
         assert self._acts_as is not None
@@ -300,11 +334,11 @@ class MultinodeLink(NodeLink):
             if self._session is not None and (result := decode_node_result(data)) is not None:
                 self._gateway.dispatcher.result(self._session, result, size, is_ascii=is_ascii)
                 return
-            if size > self._limits.frame_bytes:
-                raise SuzentError("too_large", f"The frame takes {size:,} bytes.")
             frame = decode(data)
             if not isinstance(frame, dict) or not isinstance(frame.get("type"), str):
                 raise SuzentError("bad_frame", "A frame is a JSON object with a `type`.")
+            if size > self._limits.frame_bytes and frame["type"] not in _MAY_CARRY_FILES:
+                raise SuzentError("too_large", f"The frame takes {size:,} bytes.")
             self._act(frame["type"], frame, size)
         except SuzentError as error:
             self._tell_error(error, frame)
@@ -325,12 +359,18 @@ class MultinodeLink(NodeLink):
                     taker(frame, size)
             case "node.invoke.request" | "node.invoke.cancel":
                 self._invoking().receive(frame, size)
+            case "permission.response":
+                self._answering().receive(frame)
+            case "permission.request" if session is not None:
+                self._asking(session).receive(frame)
             case "node.invoke.progress" if session is not None:
                 self._gateway.dispatcher.progress(session, {**frame, "request_id": frame.get("id")})
             case "node.invoke.result" if session is not None:
                 call_id = frame.get("id")
                 if isinstance(call_id, str):
                     self._gateway.dispatcher.bad_result(session, call_id, "a field has the wrong type.")
+            case "memory.query" | "memory.save" if session is not None:
+                self._remembering(session).receive(frame)
             case "node.list":
                 self._list(frame)
             case "node.update" if session is not None:
@@ -385,6 +425,29 @@ class MultinodeLink(NodeLink):
             assert self._acts_as is not None
             self._invocations = Invocations(self._gateway, self._acts_as, self._tell, self._session, self._write)
         return self._invocations
+
+    def _answering(self) -> Answers:
+        if self._answers is None:
+            from ..permissions.answers import Answers
+
+            assert self._acts_as is not None
+            self._answers = Answers(self._gateway, self._acts_as, self._tell)
+        return self._answers
+
+    def _asking(self, session: NodeSession) -> OwnTools:
+        if self._own_tools is None:
+            from ..permissions.own_tools import OwnTools
+
+            self._own_tools = OwnTools(self._gateway, session, self._tell)
+        return self._own_tools
+
+    def _remembering(self, session: NodeSession) -> Remembering:
+        if self._memory is None:
+            from .remembering import Remembering
+
+            assert self._acts_as is not None
+            self._memory = Remembering(self._gateway, self._acts_as, session, self._tell)
+        return self._memory
 
     # -- sending --
 

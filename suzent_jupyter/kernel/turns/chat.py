@@ -35,6 +35,9 @@ class ChatTurn(Running):
         Called with ``chat.accepted`` before the first event.
     on_begun : callable, optional
         Called with the conversation's id, also where that becomes known only after an interrupt.
+    send_files : callable, optional
+        Sends the prompt's files ahead and returns them as the frame carries them; it asks what it is given whether to
+        give up.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class ChatTurn(Running):
         body: Record,
         on_accepted: Callable[[Record], None] | None = None,
         on_begun: Callable[[str], None] | None = None,
+        send_files: Callable[[Callable[[], bool]], list[Record]] | None = None,
     ) -> None:
         __tracebackhide__ = True
         if not str(body.get("message", "")).strip():
@@ -54,11 +58,14 @@ class ChatTurn(Running):
         self._body = body
         self._on_accepted = on_accepted
         self._on_begun = on_begun
+        self._send_files = send_files
         self._chat: Chat | None = None
 
     def open(self) -> Stream:
         """Send the prompt and wait until the gateway says who answers."""
         __tracebackhide__ = True
+        if self._send_files is not None:
+            self._body["attachments"] = self._send_files(self._left.is_set)
         self._chat = chat = self._chats.begin(self._body)
         try:
             while (accepted := chat.wait_for_acceptance(_SLICE)) is None:

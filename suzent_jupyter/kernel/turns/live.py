@@ -50,6 +50,13 @@ class NotebookView:
         if self._is_dirty() and time.monotonic() >= self._next:
             self._draw()
 
+    def note(self, text: str) -> None:
+        """Print something of ours below what is there."""
+        if self._is_dirty():
+            self._draw()
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+
     def finish(self, note: str = "") -> None:
         """Draw what is still missing, and a closing sentence of ours."""
         if note or self._is_dirty():
@@ -98,6 +105,11 @@ class TerminalView:
     def due(self) -> float:
         """Return the seconds after which to look again."""
         return _IDLE
+
+    def note(self, text: str) -> None:
+        """Print something of ours between what comes in."""
+        self._flush()
+        self._line(text)
 
     def changed(self, event: dict[str, Any]) -> None:
         """Print what an event brought."""

@@ -15,6 +15,7 @@ from .answer import Answer
 
 if TYPE_CHECKING:
     from ...protocol.sse import Event
+    from ..asking.asker import Asker
     from .live import NotebookView, TerminalView
 
 T = TypeVar("T")
@@ -36,6 +37,9 @@ class Stream(Protocol):
 
 class Running:
     """One turn; :meth:`run` waits for its end, on any thread."""
+
+    #: Asks whoever waits for permission, where something may need it.
+    asker: Asker | None = None
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -65,14 +69,17 @@ class Running:
             After the other side was told to stop.
         """
         __tracebackhide__ = True
-        answer, began = self.answer, time.perf_counter()
+        answer, began, asker = self.answer, time.perf_counter(), self.asker
+        if asker is not None and view is not None:
+            asker.say = view.note
         stream: Stream | None = None
         note = ""
         try:
             stream = self.open()
             while not answer.is_over and not self._left.is_set():
+                look = _LOOK if asker is None else asker.step()
                 try:
-                    event = stream.take(min(view.due(), _LOOK) if view else _LOOK)
+                    event = stream.take(min(view.due(), look) if view else look)
                 except TimeoutError:
                     if view:
                         view.draw()
@@ -97,6 +104,8 @@ class Running:
             if stream is not None:
                 stream.leave()
             answer.seconds = time.perf_counter() - began
+            if asker is not None:
+                asker.close()
             if view:
                 view.finish(note)
         return answer
@@ -111,6 +120,9 @@ class Running:
             if on_event is not None and not stopping:
                 loop.call_soon_threadsafe(on_event, event)
 
+        # Who waits is asked here, beside the loop's other work, and not on the thread.
+        asker, self.asker = self.asker, None
+        attending = asyncio.ensure_future(asker.attend()) if asker is not None else None
         try:
             return await on_thread(partial(self.run, report))
         except asyncio.CancelledError:
@@ -121,6 +133,10 @@ class Running:
             finally:
                 self._left.set()
             raise
+        finally:
+            if attending is not None:
+                attending.cancel()
+                await asyncio.wait([attending])
 
 
 async def on_thread(function: Callable[[], T]) -> T:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..mirror import Mirror
     from ..turns.answer import Answer
 
-_OPTIONS = ("--node", "--conversation")
+_OPTIONS = ("--node", "--conversation", "--attach")
 
 
 def _chat(context: Context) -> Answer:
@@ -22,8 +22,9 @@ def _chat(context: Context) -> Answer:
     prompt = prompt_of(context, line.text)
     if context.body is None and not prompt:
         raise UsageError("chat needs PROMPT.", hint=usage)
-    node, conversation = (line.options.get(name) for name in _OPTIONS)
-    return context.gateway.chat(prompt, node, conversation, show=True)
+    node, conversation = line.options.get("--node"), line.options.get("--conversation")
+    files = line.every.get("--attach", [])
+    return context.gateway.chat(prompt, node, conversation, show=True, attachments=files)
 
 
 def _conversations(context: Context) -> Any:
@@ -36,7 +37,9 @@ def _chat_words(mirror: Mirror, words: list[str]) -> list[str]:
         return node_names(mirror, [])
     if words and words[-1] == "--conversation":
         return ["last", *_conversation_ids(mirror, [])]
-    return [option for option in _OPTIONS if option not in words]
+    if words and words[-1] == "--attach":
+        return []
+    return [option for option in _OPTIONS if option not in words or option == "--attach"]
 
 
 def _conversation_ids(mirror: Mirror, words: list[str]) -> list[str]:
@@ -46,7 +49,7 @@ def _conversation_ids(mirror: Mirror, words: list[str]) -> list[str]:
 VERBS = (
     Verb(
         "chat",
-        "PROMPT [--node NODE] [--conversation ID|last]",
+        "PROMPT [--node NODE] [--conversation ID|last] [--attach FILE]",
         "have the node best suited answer a prompt; the answer streams in below",
         _chat,
         _chat_words,
@@ -56,6 +59,7 @@ VERBS = (
             "PROMPT is the line as typed, quotes or not; with %%suzent it is the cell's body. Options stand before or\n"
             "after it. The first line says which node answers and why; `%suzent route PROMPT --chat` only asks that.\n"
             "--node NODE chooses it yourself. --conversation goes on with one: its ID, or last.\n"
+            "--attach FILE sends a file of this machine along; it may stand several times.\n"
             "answer = %suzent chat How are you?   gives .text .events .tools .route .conversation\n"
             "Interrupting the cell stops the run on the node. A lost connection is taken up again where it broke off."
         ),

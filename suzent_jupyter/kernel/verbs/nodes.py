@@ -28,7 +28,13 @@ def _status(context: Context) -> Status:
     mirror = gateway._mirror
     mirror.look()  # not asked for: to list peers the gateway may have to wait for one
     return Status(
-        gateway.url, gateway.records("nodes"), gateway.records("pending"), enabled, grants, mirror.items("peers")
+        gateway.url,
+        gateway.records("nodes"),
+        gateway.records("pending"),
+        enabled,
+        grants,
+        mirror.items("peers"),
+        mirror.items("permissions"),
     )
 
 
@@ -142,6 +148,7 @@ VERBS = (
         details=(
             'Values are JSON where they parse (5, true, null, [1], {"a": 1}), else text; quote as in a shell.\n'
             "key=$name passes the Python object `name`: bytes, DataFrame, array, image, path, anything with a JSON.\n"
+            "A path is one over there; sz.File(path) sends the content of a file of this machine.\n"
             "With %%suzent the cell's body is the parameters, as JSON or YAML.\n"
             "Where no node is called NODE, a peer's device is: PEER, or PEER/NODE where it has several.\n"
             "photo = %suzent invoke MyPhone camera.snap   gives .data .image .frame .text .save() .elapsed\n"

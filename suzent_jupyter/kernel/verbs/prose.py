@@ -32,11 +32,20 @@ def prompt_of(context: Context, typed: str) -> str:
 
 @dataclass
 class Prose:
-    """A line's prompt, its options with a value, and its flags."""
+    """A line's prompt, its options with a value, and its flags.
+
+    Attributes
+    ----------
+    options : dict
+        The last value of each.
+    every : dict
+        All of them, in order.
+    """
 
     text: str = ""
     options: dict[str, str] = field(default_factory=dict)
     flags: set[str] = field(default_factory=set)
+    every: dict[str, list[str]] = field(default_factory=dict)
 
 
 def read_prose(line: str, options: tuple[str, ...], flags: tuple[str, ...] = (), *, usage: str) -> Prose:
@@ -77,4 +86,6 @@ def _take(found: Prose, text: str, names: str) -> None:
         if each["flag"]:
             found.flags.add(each["flag"])
         else:
-            found.options[each["name"]] = each["double"] or each["single"] or each["plain"] or ""
+            value = each["double"] or each["single"] or each["plain"] or ""
+            found.options[each["name"]] = value
+            found.every.setdefault(each["name"], []).append(value)

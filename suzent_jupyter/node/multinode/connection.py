@@ -13,7 +13,8 @@ from websockets.exceptions import ConnectionClosed
 from ...protocol.device import AGENT_COMMAND
 from ...protocol.errors import CLOSE_PROTOCOL, CLOSE_REFUSED, CLOSE_REPLACED, CLOSE_REVOKED
 from ...protocol.limits import Limits
-from ...protocol.multinode import FEATURES, Challenge, MultinodeConnect, NodeDescription
+from ...protocol.multinode import Challenge, MultinodeConnect, NodeDescription
+from ...protocol.permissions import PermissionSummary
 from ...protocol.wire import encode
 from ..calls import Calls, OnCall
 from ..connection import Connection, Device, whole
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 _LIMITS = Limits()
 _SHORTEST_TICK, _LONGEST_TICK = 0.02, 600.0  # seconds
 _FINAL_CODES = (CLOSE_PROTOCOL, CLOSE_REFUSED, CLOSE_REPLACED, CLOSE_REVOKED)
-_ANSWERS = frozenset(["node.invoke.result", "node.invoke.progress", "node.list"])
+_ANSWERS = frozenset(["memory.result", "node.invoke.result", "node.invoke.progress", "node.list"])
 _FAR_MS = 1e15  # a whole number may be one that no float can hold
 _GRACE = 10.0  # seconds: the gateway is the one that keeps deadlines
 
@@ -77,7 +78,7 @@ class MultinodeConnection(Connection):
         frame = MultinodeConnect(
             jwt=await asyncio.to_thread(self._device.credentials.prove, challenge),
             node=self._device.describe(),
-            features=list(FEATURES[:3]),
+            features=["cancel", "progress", "update", *self._device.own_features()],
             ticket=self._device.ticket(),
         )
         await self._send(frame.encode())
@@ -102,8 +103,9 @@ class MultinodeConnection(Connection):
         interval = (whole(policy, "tick_interval_ms") or _LIMITS.tick_interval * 1000) / 1000
         await asyncio.to_thread(self._device.credentials.approved)
         ticks = Ticks(self._send, min(_LONGEST_TICK, max(_SHORTEST_TICK, interval)))
-        calls = Calls(self._send, self._threads, frame_limit=self.frame_limit, on_call=self._on_call)
-        runs = Calls(self._send, self._threads, frame_limit=self.frame_limit, on_call=self._on_call)
+        shared: dict[str, Any] = {"on_call": self._on_call, "fetcher": self._device.fetcher}
+        calls = Calls(self._send, self._threads, frame_limit=self.frame_limit, **shared)
+        runs = Calls(self._send, self._threads, frame_limit=self.frame_limit, **shared)
         await self._device.on_connected(connected, self)
         sending = asyncio.create_task(ticks.send())
         reading = asyncio.create_task(self._read(ticks, calls, runs))
@@ -115,7 +117,9 @@ class MultinodeConnection(Connection):
             self._requests.close()
             for task in (sending, reading, watching):
                 task.cancel()
-            await asyncio.gather(calls.close(), runs.close(), sending, reading, watching, return_exceptions=True)
+            await asyncio.gather(
+                self._close_prompts(), calls.close(), runs.close(), sending, reading, watching, return_exceptions=True
+            )
 
     async def _read(self, ticks: Ticks, calls: Calls, runs: Calls) -> None:
         while True:
@@ -138,6 +142,11 @@ class MultinodeConnection(Connection):
                     runs.cancel(frame.get("run_id"))
                 case "approved":
                     self._device.on_approved(frame)
+                case "permission.request":
+                    self._prompted(frame)
+                case "permission.resolved":
+                    if not self._requests.take(frame):
+                        self._prompted(frame)
                 case "node.update" if isinstance(frame.get("node"), dict):
                     self._device.on_changed(frame["node"])
                 case "error":
@@ -153,6 +162,7 @@ class MultinodeConnection(Connection):
             "command": AGENT_COMMAND if asks else frame.get("command"),
             "params": question(frame) if asks else frame.get("params"),
             "timeout": min(milliseconds, _FAR_MS) / 1000 if isinstance(milliseconds, int | float) else None,
+            "artifacts": frame.get("artifacts"),
         }
         if isinstance(call_id, str | int):
             await self._start(calls, call, InvokeDialect(call_id), frame.get("run_id"))
@@ -202,9 +212,23 @@ class MultinodeConnection(Connection):
         if run_id:
             frame["run_id"] = run_id
         usual = _LIMITS.run_ttl if "agent" in what else _LIMITS.invoke_timeout_max
-        return await self._requests.ask(frame, (timeout or usual) + _GRACE, self.frame_limit, on_progress)
+        # Its time begins once somebody has allowed it, where it asks.
+        most = (timeout or usual) + _LIMITS.permission_ttl + _GRACE
+        return await self._requests.ask(frame, most, self.frame_limit, on_progress)
+
+    async def permit(self, tool: str, summary: PermissionSummary, run_id: str) -> None:
+        """Return once somebody allowed it."""
+        frame = {"type": "permission.request", "run_id": run_id, "tool": tool, "summary": summary.model_dump()}
+        await self._requests.ask(frame, _LIMITS.permission_ttl + _GRACE, self.frame_limit)
 
     async def nodes(self) -> list[dict[str, Any]]:
         """Return the nodes this device may see."""
         found = await self._requests.ask({"type": "node.list"}, _LIMITS.invoke_timeout, self.frame_limit)
         return [each for each in found if isinstance(each, dict)]
+
+    async def remember(self, frame: dict[str, Any], run_id: str) -> dict[str, Any]:
+        """Send ``memory.query`` or ``memory.save`` and return the frame that answers it."""
+        if run_id:
+            frame = {**frame, "run_id": run_id}
+        answer: dict[str, Any] = await self._requests.ask(frame, _LIMITS.invoke_timeout + _GRACE, self.frame_limit)
+        return answer

@@ -84,11 +84,11 @@ class Requests:
         finally:
             del self._waiting[request_id]
 
-    def take(self, frame: dict[str, Any]) -> None:
-        """Take what answers a request: a result, a list, progress or an error."""
+    def take(self, frame: dict[str, Any]) -> bool:
+        """Take what answers a request, such as a result, a list, progress or an error. False: it answers none."""
         future, on_progress = self._waiting.get(str(frame.get("id")), (None, None))
         if future is None or future.done():
-            return
+            return False
         match frame.get("type"):
             case "node.invoke.progress":
                 if on_progress is not None:
@@ -98,10 +98,17 @@ class Requests:
                 future.set_result(nodes if isinstance(nodes, list) else [])
             case "node.invoke.result" if frame.get("ok") is True:
                 future.set_result(frame.get("result"))
-            case "node.invoke.result":
+            case "memory.result" if frame.get("ok") is True:
+                future.set_result(frame)
+            case "node.invoke.result" | "memory.result":
                 future.set_exception(_error(frame.get("error")))
+            case "permission.resolved" if frame.get("decision") == "allow":
+                future.set_result(None)
+            case "permission.resolved":
+                future.set_exception(_denied(frame))
             case "error":
                 future.set_exception(_error(frame))
+        return True
 
     def close(self) -> None:
         """Fail what waits: the connection is gone."""
@@ -140,6 +147,15 @@ def _error(told: Any) -> SuzentError:
     code = clean_text(fields.get("code"), 64) or "bad_answer"
     message = clean_text(fields.get("message"), 2000) or "The other node failed without saying why."
     return SuzentError(code, message, hint=clean_text(fields.get("hint"), _TEXT) or None)
+
+
+def _denied(frame: dict[str, Any]) -> SuzentError:
+    match frame.get("reason"):
+        case "expired":
+            return SuzentError("permission_expired", "Nobody answered whether it may.")
+        case "no_interface":
+            return SuzentError("permission_needed", "It needs somebody's permission, and nobody can be asked.")
+    return SuzentError("permission_denied", "Somebody who was asked said no.")
 
 
 def _gone() -> SuzentError:

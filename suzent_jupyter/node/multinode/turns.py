@@ -32,12 +32,24 @@ def call_of(frame: dict[str, Any]) -> dict[str, Any]:
         "is_remote_session": frame.get("is_remote_session") is not False,
         "stream": True,
     }
-    return {"request_id": frame.get("run_id"), "command": AGENT_COMMAND, "params": params, "timeout": _LIMITS.run_ttl}
+    return {
+        "request_id": frame.get("run_id"),
+        "command": AGENT_COMMAND,
+        "params": params,
+        "timeout": _LIMITS.run_ttl,
+        "artifacts": _addresses(params["attachments"]),
+    }
 
 
 def question(frame: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of ``agent.run`` for a ``node.invoke.request`` that names ``agent``: another's prompt."""
     return {"message": frame.get("agent"), "run_id": frame.get("run_id") or "", "is_remote_session": True}
+
+
+def _addresses(attachments: Any) -> list[str]:
+    """Return the addresses of a prompt's files: every one in this frame is the gateway's own word."""
+    found = attachments if isinstance(attachments, list) else []
+    return [each["url"] for each in found if isinstance(each, dict) and isinstance(each.get("url"), str)]
 
 
 def _caller(value: Any) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from typing import Any
 
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, HTTPServerRequest
 
+from ..streamed import is_file
+
 
 def in_time(request: HTTPServerRequest, delegate: HTTPMessageDelegate, seconds: float) -> HTTPMessageDelegate:
     """Return a delegate that closes the connection when the body takes longer; ``delegate`` if it is here already."""
@@ -20,20 +22,29 @@ def in_time(request: HTTPServerRequest, delegate: HTTPMessageDelegate, seconds: 
     stream: Any = getattr(request.connection, "stream", None)
     if stream is None or (size.isdigit() and int(size) <= getattr(stream, "_read_buffer_size", 0)):
         return delegate
-    return _InTime(delegate, asyncio.get_running_loop().call_later(seconds, stream.close))
+    return _InTime(delegate, request, stream, seconds)
 
 
 class _InTime(HTTPMessageDelegate):
-    """Passes a request on, and stops the clock at its end."""
+    """Passes a request on, and stops the clock at its end. A file has that time for every piece of it."""
 
-    def __init__(self, delegate: HTTPMessageDelegate, clock: asyncio.TimerHandle) -> None:
+    def __init__(self, delegate: HTTPMessageDelegate, request: HTTPServerRequest, stream: Any, seconds: float) -> None:
         self._delegate = delegate
-        self._clock = clock
+        self._request = request
+        self._stream = stream
+        self._seconds = seconds
+        self._start()
+
+    def _start(self) -> None:
+        self._clock = asyncio.get_running_loop().call_later(self._seconds, self._stream.close)
 
     def headers_received(self, start_line: Any, headers: HTTPHeaders) -> Awaitable[None] | None:
         return self._delegate.headers_received(start_line, headers)
 
     def data_received(self, chunk: bytes) -> Awaitable[None] | None:
+        if is_file(self._request):
+            self._clock.cancel()
+            self._start()
         return self._delegate.data_received(chunk)
 
     def finish(self) -> None:

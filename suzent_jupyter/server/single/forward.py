@@ -15,6 +15,7 @@ from ...protocol.errors import SuzentError
 from ..auth import peer_address
 from ..jupyter import JupyterRouteHandler, JupyterSocketHandler, find_jupyter_caller, user_may_write
 from ..routes import Route
+from ..streamed import let_through
 from .forwarded import ForwardedCaller
 from .guest import answer_headers, gone, splice
 
@@ -69,6 +70,8 @@ class ForwardHandler(JupyterRouteHandler):
         except SuzentError as error:
             self._refusal = error
             return
+        if route.streamed:
+            let_through(self.request, int(self.service.artifact_bytes))
         headers = self.request.headers
         has_body = headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in headers
         path = (self.request.uri or "")[len(self._root) :]
