@@ -259,6 +259,18 @@ async def test_too_many_prompts_of_one_account_leave_room_for_others(make_gatewa
 
 
 @sync
+async def test_a_device_keeps_room_for_its_owners_prompts(make_gateway: Make) -> None:
+    async with cast(make_gateway, "ada-tab", "lab", "bob-tab") as everybody:
+        lab, bob, ada = (everybody[name] for name in ("lab", "bob-tab", "ada-tab"))
+        for n in range(40):
+            await call(bob, n, lab)
+        assert (await result(bob, 39))["code"] == "too_many_permissions"
+        await call(ada, "hers", lab)
+        await until(lambda: len(lab.prompts()) == 33, 20)
+        assert lab.prompts()[-1]["relation"] == "web"
+
+
+@sync
 async def test_an_answer_that_can_not_be_kept_does_not_count(make_gateway: Make) -> None:
     async with cast(make_gateway, "ada-tab", "ada-a") as everybody:
         tab, node = everybody["ada-tab"], everybody["ada-a"]
