@@ -66,6 +66,10 @@ async def test_twenty_prompts_at_once_answered_in_mixed_order(make_gateway: Make
         assert {numbers[key] for key, each in history.items() if each["decision"] == "allow"} == allowed
         assert all(each["reason"] == "answered" for each in history.values()) and len(history) == 20
         await until(lambda: all(len(seat.closed()) >= 20 for seat in (tab, page, node)))
+        # What was denied is told to everybody as well, and as what it was.
+        for seat in (tab, page, node):
+            told = {(numbers[each["id"]], each["decision"], each["reason"]) for each in seat.closed()}
+            assert told == {(n, "allow" if n in allowed else "deny", "answered") for n in range(20)}
         assert await everybody.waiting("ada") == []
 
 
@@ -97,6 +101,7 @@ async def test_nobody_answers_in_time(make_gateway: Make) -> None:
         assert (ended["code"], ended["status"]) == ("permission_expired", 410)
         for seat in (tab, node):
             await until(lambda seat=seat: prompt_id in {each["id"] for each in seat.closed()})
+            assert {(each["decision"], each["reason"]) for each in seat.closed()} == {("deny", "expired")}
             late = await seat.answer(prompt_id)
             assert late.get("code") == "permission_expired" or late["reason"] == "expired"
         assert (await answer(everybody, prompt_id))[1]["code"] == "permission_expired"
