@@ -89,7 +89,7 @@ class Device:
     @property
     def may_be_a_person(self) -> bool:
         """Whether its key may speak for a person: approved as a node it must not answer what people are asked."""
-        return self.role == "web" or (not self.role and not self.approved)
+        return self.role != "app" and not self.approved
 
     @property
     def speaks(self) -> bool:

@@ -16,7 +16,7 @@ from ..protocol.text import clean_lines, clean_text
 log = logging.getLogger(__name__)
 
 _OPEN = 64  # prompts shown at once; the gateway closes what nobody answers
-_TEXT, _PARAMS = 500, 4000
+_TEXT, _PARAMS = 500, 20_000  # the gateway shows no more, and what is cut off here could be what matters
 
 #: Called with the prompt. ``True`` allows it once, ``"session"`` for its conversation, ``False`` denies it; None leaves
 #: it to others who are asked. An ``async`` function is cancelled once the prompt is closed elsewhere.

@@ -186,7 +186,9 @@ class Limits:
     )
     artifact_bytes: int = _limit(1024 * MIB, "bytes", "one such file")
     artifact_ttl: float = _limit(3600.0, "s", "how long it is kept after it was last sent, and its address is good")
-    artifact_store_bytes: int = _limit(4096 * MIB, "bytes", "all of them together; further ones are refused")
+    artifact_store_bytes: int = _limit(
+        4096 * MIB, "bytes", "all of them together, of a colleague a quarter; further ones are refused"
+    )
     transfer_shown: int = _limit(4 * MIB, "bytes", "files from which on a transfer shows how far it is")
 
     # Keeping

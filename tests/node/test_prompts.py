@@ -80,6 +80,16 @@ async def test_an_answer_goes_back_under_its_id(tmp_path: Path, answer: Any, dec
 
 
 @sync
+async def test_all_that_the_gateway_shows_is_shown_here(tmp_path: Path) -> None:
+    seen: list[PermissionInfo] = []
+    async with visited(tmp_path, on_permission=seen.append) as (visit, _):
+        params = json.dumps({"note": "x" * 16_000, "line": "rm -rf /home"})
+        await visit.send({**PROMPT, "summary": {"command": "camera.snap", "params": params}})
+        await until(lambda: seen)
+        assert seen[0].summary.params == params
+
+
+@sync
 async def test_a_device_of_the_other_protocol_is_asked_likewise(tmp_path: Path) -> None:
     async def ask(prompt: PermissionInfo) -> bool:
         return True

@@ -225,6 +225,21 @@ async def test_several_at_once_do_not_take_more_room_than_there_is(make_gateway:
 
 
 @sync
+async def test_no_colleagues_files_keep_out_those_of_others(make_gateway: MakeGateway) -> None:
+    gateway = make_gateway(limits={"artifact_store_bytes": 8 * MIB})
+    bob, eve = [await token_of(gateway, account) for account in ("bob", "eve")]
+    await posted(gateway, os.urandom(2 * MIB), token=bob)
+    for more in (os.urandom(MIB), pieces(os.urandom(MIB))):
+        answer = await post(gateway, more, token=bob)
+        assert code(answer) == (507, "artifact_store_full") and "of one account 2 MiB" in answer.text
+    answers = await asyncio.gather(*(post(gateway, pieces(os.urandom(MIB)), token=eve) for _ in range(4)))
+    assert sorted({answer.status_code for answer in answers}) == [200, 507]
+    assert sum(answer.status_code == 200 for answer in answers) <= 2
+    for _ in range(2):  # whose gateway it is takes what is left
+        await posted(gateway, os.urandom(2 * MIB))
+
+
+@sync
 async def test_what_takes_too_much_room_goes_when_there_is_less(make_gateway: MakeGateway) -> None:
     gateway = make_gateway()
     references = [await posted(gateway, os.urandom(MIB)) for _ in range(5)]
@@ -257,7 +272,7 @@ async def test_an_upload_that_breaks_off_leaves_nothing(gateway: ThreadedGateway
         await post(gateway, half())
     await until(lambda: kept_files(gateway) == [])
     hub = gateway.service.gateway
-    await until(lambda: hub.artifacts._arriving == 0)
+    await until(lambda: not hub.artifacts._arriving)
     await posted(gateway)
 
 

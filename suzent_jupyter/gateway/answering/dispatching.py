@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.device import AGENT_COMMAND
@@ -89,11 +89,19 @@ def asker_of_node(gateway: Gateway, principal: Principal, run_id: Any, *, agent:
     if run_id is not None:
         for run in answers:
             if run.run_id == run_id:
-                return Asker.of_run(run)
+                return _answering(run, principal)
         raise SuzentError("run_unknown", _NO_RUN)
     if agent and answers:
-        return Asker.of_run(deepest(answers))
+        return _answering(deepest(answers), principal)
     return Asker(principal, (principal.credential_id,) if is_node else ())
+
+
+def _answering(run: Run, principal: Principal) -> Asker:
+    """Return who asks in a turn that a node answers; in one that nobody chose it for it stands in no chain yet."""
+    asker = Asker.of_run(run)
+    if principal.credential_id in asker.chain:
+        return asker
+    return replace(asker, chain=(*asker.chain, principal.credential_id))
 
 
 def deepest(runs: list[Run]) -> Run:

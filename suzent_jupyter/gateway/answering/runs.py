@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.agents import Turn
 from ...protocol.chat import RunInfo
+from ...protocol.device import AGENT_COMMAND
 from ...protocol.errors import SuzentError
 from ...protocol.sse import run_error
 from ...protocol.text import clean_text
@@ -397,12 +398,22 @@ class Runs:
         return self._running.get((account, conversation_id))
 
     def executed_by(self, node_id: str) -> list[Run]:
-        """Return the turns under way that a node's agent answers, oldest first."""
-        return [run for run in self._running.values() if run.prompt.node_id == node_id and not run.closing]
+        """Return the turns under way that a node's agent answers, oldest first; also those that nobody chose it for."""
+        session = self._gateway.registry.by_id(node_id)
+        given = {run.run_id for run in self.executed_in(session)} if session is not None else set()
+        return [
+            run
+            for run in self._running.values()
+            if (run.prompt.node_id == node_id or run.run_id in given) and not run.closing
+        ]
 
     def executed_in(self, session: NodeSession) -> list[Run]:
         """Return the turns under way that a node was given, oldest first; also those that nobody chose it for."""
-        given = [self._runs[run_id] for run_id in session.executing if run_id in self._runs]
+        # A device's agent is called; what others say of such calls is no proof, and they hear no events of it.
+        calls = [call for call in session.calls.values() if call.on_agent_event is not None]
+        asked = [call.origin for call in calls if call.command == AGENT_COMMAND and call.origin]
+        wanted = dict.fromkeys([*session.executing, *(str(origin.get("run_id")) for origin in asked)])
+        given = [self._runs[run_id] for run_id in wanted if run_id in self._runs]
         return [run for run in given if not run.closing]
 
     def is_active(self, account: str, conversation_id: str) -> bool:

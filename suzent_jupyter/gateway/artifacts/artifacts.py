@@ -8,6 +8,7 @@ import hashlib
 import re
 import secrets
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ..gateway import Gateway
 
 _ID_BYTES = 24
+_SHARE = 4  # nobody but the gateway's owner takes more than this part of the room
 _MEDIA_TYPE_CHARS = 255
 _FOLDER = "artifacts"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -51,7 +53,7 @@ class Artifacts:
         self._storage = Storage(url, gateway.data_dir / _FOLDER)
         self._addresses = Addresses(new_key())
         self._sweeping = Sweeping(gateway.store, self._storage, gateway.limits)
-        self._arriving = 0
+        self._arriving: Counter[str] = Counter()  # bytes, by account
         self._finishing: set[asyncio.Task[Any]] = set()
 
     # -- life --
@@ -92,9 +94,9 @@ class Artifacts:
             ``too_large``, ``artifact_store_full``, ``artifact_store_failed``; nothing of it is kept then.
         """
         self._check_size(size or 0)
-        used = await self._make_room(size or 0)
+        used, own = await self._make_room(account, size or 0)
         place = new_place()
-        arriving = _Arriving(self, used, size or 0)
+        arriving = _Arriving(self, account, (used, own), size or 0)
         draft: Draft | None = None
         finishing: asyncio.Task[tuple[Kept, bool]] | None = None
         try:
@@ -122,14 +124,15 @@ class Artifacts:
                 await self._gateway.store.run(partial(rows.drop, place=there.place))
             new = Kept(account, sha256, _new_id(), place, draft.size, self._end())
             room = self._gateway.limits.artifact_store_bytes
-            kept, needless = await self._gateway.store.run(partial(rows.add, new=new, room=room))
+            share = self._share(account)
+            kept, needless = await self._gateway.store.run(partial(rows.add, new=new, room=room, share=share))
         except BaseException:
             self._give_up(draft)
             raise
         if needless:
             self._sweeping.remove(needless)
         if kept is None:
-            raise self._full()
+            raise self._full(account)
         self._sweeping.expect()
         return kept, kept is new
 
@@ -155,19 +158,34 @@ class Artifacts:
         if size > most:
             raise SuzentError("too_large", f"A file may have {most:,} bytes at most (artifact_bytes).")
 
-    async def _make_room(self, size: int) -> int:
-        """Return how many bytes are kept already; sweep first where a file would not fit."""
-        used = await self._gateway.store.run(rows.total)
-        if used + self._arriving + size > self._gateway.limits.artifact_store_bytes:
+    async def _make_room(self, account: str, size: int) -> tuple[int, int]:
+        """Return how many bytes are kept already, of all and of an account; sweep first where a file would not fit."""
+        used, own = await self._used(account)
+        if not self._fits(account, used + size, own + size):
             await self._sweeping.sweep()
-            used = await self._gateway.store.run(rows.total)
-            if used + self._arriving + size > self._gateway.limits.artifact_store_bytes:
-                raise self._full()
-        return used
+            used, own = await self._used(account)
+            if not self._fits(account, used + size, own + size):
+                raise self._full(account)
+        return used, own
 
-    def _full(self) -> SuzentError:
-        most = self._gateway.limits.artifact_store_bytes / MIB
-        return SuzentError("artifact_store_full", f"The gateway keeps {most:,.0f} MiB of files at most.")
+    async def _used(self, account: str) -> tuple[int, int]:
+        return await self._gateway.store.run(
+            lambda connection: (rows.total(connection), rows.total(connection, account))
+        )
+
+    def _fits(self, account: str, used: int, own: int) -> bool:
+        room = self._gateway.limits.artifact_store_bytes
+        return used + self._arriving.total() <= room and own + self._arriving[account] <= self._share(account)
+
+    def _share(self, account: str) -> float:
+        """Return how much of the room an account may take: no colleague's files keep those of others out."""
+        room = self._gateway.limits.artifact_store_bytes
+        return room if account == self._gateway.account else room / _SHARE
+
+    def _full(self, account: str) -> SuzentError:
+        most, share = self._gateway.limits.artifact_store_bytes, self._share(account)
+        whose = "" if share == most else f", of one account {share / MIB:,.0f} MiB"
+        return SuzentError("artifact_store_full", f"The gateway keeps {most / MIB:,.0f} MiB of files at most{whose}.")
 
     # -- references --
 
@@ -296,17 +314,21 @@ class Reading:
 class _Arriving:
     """Counts a file while it comes, so that several at once do not take more room together than there is."""
 
-    def __init__(self, artifacts: Artifacts, used: int, announced: int) -> None:
+    def __init__(self, artifacts: Artifacts, account: str, used: tuple[int, int], announced: int) -> None:
         self._artifacts = artifacts
+        self._account = account
         self._used = used
         self._size = 0
         self._counted = announced
 
     def __enter__(self) -> None:
-        self._artifacts._arriving += self._counted
+        self._artifacts._arriving[self._account] += self._counted
 
     def __exit__(self, *_: object) -> None:
-        self._artifacts._arriving -= self._counted
+        arriving = self._artifacts._arriving
+        arriving[self._account] -= self._counted
+        if not arriving[self._account]:
+            del arriving[self._account]
 
     def add(self, size: int) -> None:
         """Count a piece; ``too_large`` or ``artifact_store_full`` if it is one too many."""
@@ -315,9 +337,9 @@ class _Arriving:
         artifacts._check_size(self._size)
         more = max(0, self._size - self._counted)
         self._counted += more
-        artifacts._arriving += more
-        if self._used + artifacts._arriving > artifacts._gateway.limits.artifact_store_bytes:
-            raise artifacts._full()
+        artifacts._arriving[self._account] += more
+        if not artifacts._fits(self._account, *self._used):
+            raise artifacts._full(self._account)
 
 
 async def _joined(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -59,14 +59,14 @@ def touch(connection: sa.Connection, kept: Kept, expires_at: float) -> bool:
     return there is not None
 
 
-def add(connection: sa.Connection, new: Kept, room: float) -> tuple[Kept | None, list[str]]:
+def add(connection: sa.Connection, new: Kept, room: float, share: float) -> tuple[Kept | None, list[str]]:
     """Take a file up, unless its account has the same content already.
 
     Returns
     -------
     Kept or None
         The one to use: the new one, or that which is there; None if the new one would be more than ``room`` bytes
-        leave space for.
+        leave space for, or ``share`` those of its account.
     list of str
         The places that nobody needs now.
     """
@@ -80,18 +80,20 @@ def add(connection: sa.Connection, new: Kept, room: float) -> tuple[Kept | None,
     same = (table.c.account == new.account, table.c.sha256 == new.sha256)
     expired = list(connection.execute(sa.select(table.c.place).where(*same)).scalars())
     connection.execute(sa.delete(table).where(*same))
-    if total(connection) + new.size > room:
+    if total(connection) + new.size > room or total(connection, new.account) + new.size > share:
         return None, [*expired, new.place]
     row = {name: getattr(new, name) for name in Kept.__slots__}
     connection.execute(sa.insert(table).values(**row))
     return new, expired
 
 
-def total(connection: sa.Connection) -> int:
-    """Return the bytes of all files."""
+def total(connection: sa.Connection, account: str = "") -> int:
+    """Return the bytes of all files, or of those of an account."""
     import sqlalchemy as sa
 
-    return int(connection.execute(sa.select(sa.func.coalesce(sa.func.sum(_table().c.size), 0))).scalar_one())
+    table = _table()
+    query = sa.select(sa.func.coalesce(sa.func.sum(table.c.size), 0))
+    return int(connection.execute(query.where(table.c.account == account) if account else query).scalar_one())
 
 
 def drop(connection: sa.Connection, place: str) -> None:

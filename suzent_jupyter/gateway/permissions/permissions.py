@@ -39,6 +39,7 @@ __all__ = ["Permissions", "Question"]
 
 _KNOWN = 1024  # closed prompts that are known without the store
 _SWEEP_SECONDS = 3600.0
+_OTHERS = 32  # prompts of other accounts that one device is shown at once; ours shows 64, its owner's among them
 #: How a prompt ends that somebody has answered, now or earlier.
 _ANSWERED = frozenset(["answered", "remembered", "granted", "no_interface"])
 
@@ -196,6 +197,14 @@ class Permissions:
             raise SuzentError("too_many_permissions", f"{len(waiting)} prompts wait to be answered already.")
         if sum(prompt.question.size for prompt in waiting) + question.size > self._limits.waiting_bytes:
             raise SuzentError("too_many_permissions", "What waits for an answer takes too much memory already.")
+        executor = question.executor
+        if executor is None or executor.device.account == account:
+            return
+        there = [prompt for prompt in self._open.values() if prompt.info.node_id == executor.node_id]
+        if sum(prompt.audience.relation == "cross_account" for prompt in there) >= _OTHERS:
+            raise SuzentError(
+                "too_many_permissions", f"{_OTHERS} prompts of other accounts wait at {executor.display_name} already."
+            )
 
     async def _ask(self, prompt: Prompt) -> None:
         question, info = prompt.question, prompt.info

@@ -66,6 +66,10 @@ async def test_twenty_prompts_at_once_answered_in_mixed_order(make_gateway: Make
         assert {numbers[key] for key, each in history.items() if each["decision"] == "allow"} == allowed
         assert all(each["reason"] == "answered" for each in history.values()) and len(history) == 20
         await until(lambda: all(len(seat.closed()) >= 20 for seat in (tab, page, node)))
+        # What was denied is told to everybody as well, and as what it was.
+        for seat in (tab, page, node):
+            told = {(numbers[each["id"]], each["decision"], each["reason"]) for each in seat.closed()}
+            assert told == {(n, "allow" if n in allowed else "deny", "answered") for n in range(20)}
         assert await everybody.waiting("ada") == []
 
 
@@ -97,6 +101,7 @@ async def test_nobody_answers_in_time(make_gateway: Make) -> None:
         assert (ended["code"], ended["status"]) == ("permission_expired", 410)
         for seat in (tab, node):
             await until(lambda seat=seat: prompt_id in {each["id"] for each in seat.closed()})
+            assert {(each["decision"], each["reason"]) for each in seat.closed()} == {("deny", "expired")}
             late = await seat.answer(prompt_id)
             assert late.get("code") == "permission_expired" or late["reason"] == "expired"
         assert (await answer(everybody, prompt_id))[1]["code"] == "permission_expired"
@@ -256,6 +261,18 @@ async def test_too_many_prompts_of_one_account_leave_room_for_others(make_gatewa
         prompt = await ada.prompt()
         await ada.answer(prompt["id"])
         assert (await result(ada, "hers"))["success"]
+
+
+@sync
+async def test_a_device_keeps_room_for_its_owners_prompts(make_gateway: Make) -> None:
+    async with cast(make_gateway, "ada-tab", "lab", "bob-tab") as everybody:
+        lab, bob, ada = (everybody[name] for name in ("lab", "bob-tab", "ada-tab"))
+        for n in range(40):
+            await call(bob, n, lab)
+        assert (await result(bob, 39))["code"] == "too_many_permissions"
+        await call(ada, "hers", lab)
+        await until(lambda: len(lab.prompts()) == 33, 20)
+        assert lab.prompts()[-1]["relation"] == "web"
 
 
 @sync
