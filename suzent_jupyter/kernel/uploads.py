@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ..protocol.limits import KIB, Limits
+from ..protocol.paths import local_path
 from .errors import CallCancelled, ContentError, InvalidParams, KernelError, UsageError
 from .plain import one_line
 from .results import Binary
@@ -51,7 +52,7 @@ class File:
     """
 
     def __init__(self, path: Any, media_type: str = "") -> None:
-        self.path = Path(path).expanduser()
+        self.path = local_path(os.fspath(path), Path.exists)
         self.name = self.path.name
         with self.open() as file:
             head = file.read(64)

@@ -6,7 +6,10 @@ Drive letters, shares (UNC), URLs, patterns and plain text stay: what is no path
 
 from __future__ import annotations
 
+import platform
 import re
+from collections.abc import Callable
+from pathlib import Path
 
 _CHARS = 4096  # no path is longer; nor is more looked at
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -34,30 +37,42 @@ _SMALL_WORDS = frozenset(
 )
 
 
-def separator_of(platform: str) -> str | None:
+def separator_of(system: str) -> str | None:
     """Return what separates the parts of a path on a platform such as ``windows`` or ``linux``; None if unknown."""
-    name = platform.casefold()
+    name = system.casefold()
     if name.startswith("win"):
         return "\\"
     known = ("linux", "darwin", "mac", "ios", "ipados", "android", "freebsd", "openbsd", "netbsd", "unix", "posix")
     return "/" if name.startswith(known) else None
 
 
-def convert_path(text: str, platform: str) -> str:
-    """Return a path with the separators of ``platform``, and anything that is no path as it is.
+def convert_path(text: str, system: str) -> str:
+    """Return a path with the separators of a platform, and anything that is no path as it is.
 
     Parameters
     ----------
     text : str
         ``C:\\data\\x.csv``, ``\\\\server\\share\\x``, ``~/x``, ``data/x`` …; separators may be mixed.
-    platform : str
+    system : str
         The platform of the machine it goes to, as that names itself. An unknown one changes nothing.
     """
-    target = separator_of(platform)
+    target = separator_of(system)
     other = "/" if target == "\\" else "\\"
     if target is None or other not in text or not is_path(text):
         return text
     return text.replace(other, target)
+
+
+def local_path(text: str, exists: Callable[[Path], bool]) -> Path:
+    """Return the file of this machine that a path means, also one that is written as elsewhere; ``~`` is home.
+
+    Parameters
+    ----------
+    exists : callable
+        Tells whether there is such a file: a name may hold what separates names elsewhere.
+    """
+    converted = convert_path(text, platform.system())
+    return Path(text if exists(Path(text)) else converted).expanduser()
 
 
 def is_path(text: str) -> bool:

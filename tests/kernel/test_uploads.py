@@ -131,7 +131,7 @@ def test_files_of_a_prompt(
         )
         assert answer.data == "\n".join(lines)
         return
-    assert gw.chat("look", attachments=[large, str(small)]).text == "\n".join(lines)
+    assert gw.chat("look", attachments=[large, str(small).replace("/", "\\")]).text == "\n".join(lines)
     assert asyncio.run(gw.achat("look", attachments=[sz.File(small)])).text == lines[1]
     answer = shell.run(f'%suzent chat --attach "{small}" look --attach {large}')
     assert sorted(answer.text.splitlines()) == sorted(lines)

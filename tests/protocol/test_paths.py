@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suzent_jupyter.protocol.paths import convert_path, separator_of
+from suzent_jupyter.protocol.paths import convert_path, local_path, separator_of
 
 CASES = [
     # Windows paths for Linux: the drive letter stays
@@ -112,3 +115,19 @@ def test_only_separators_ever_change(text: str, platform: str) -> None:
 def test_a_very_long_text_is_left_alone_at_once() -> None:
     text = "a\\" * 500_000
     assert convert_path(text, "linux") is text
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a backslash may be part of a name here")
+def test_a_file_of_this_machine_is_found_however_its_path_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "scan.tif").touch()
+    assert local_path(r"data\scan.tif", Path.exists) == Path("data/scan.tif")
+    assert local_path(r"~\data\scan.tif", Path.exists) == tmp_path / "data" / "scan.tif"
+    assert local_path("data/scan.tif", Path.exists) == Path("data/scan.tif")
+    (tmp_path / r"data\scan.tif").touch()  # a name of its own, and there
+    assert local_path(r"data\scan.tif", Path.exists) == Path(r"data\scan.tif")
+    assert local_path(r"no\such", Path.exists) == Path("no/such")

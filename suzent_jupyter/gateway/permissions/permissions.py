@@ -457,7 +457,11 @@ def _denied(info: PermissionInfo) -> SuzentError:
 
 
 def _unknown() -> SuzentError:
-    return SuzentError("permission_unknown", "No prompt of that id waits for your answer.")
+    return SuzentError(
+        "permission_unknown",
+        "No prompt of that id waits for your answer.",
+        hint="`%suzent permissions` lists those that do.",
+    )
 
 
 def _gone(executor: NodeSession) -> SuzentError:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...protocol.paths import local_path
 from ..errors import KernelError, UsageError
 from ..plain import one_line
 from ..rest import segment
@@ -62,7 +63,7 @@ def attachment(path: Any, is_local: bool) -> Record:
     """
     if not is_local:
         return {"path": os.fspath(path)}
-    found = Path(path).expanduser().absolute()
+    found = local_path(os.fspath(path), Path.exists).absolute()
     if not found.is_file():
         raise UsageError(
             f"There is no file '{one_line(os.fspath(path), 300)}'.", hint="Name a file on the gateway's machine."

@@ -13,6 +13,7 @@ from ...gateway.peer_files import FileOnDisk
 from ...protocol.errors import SuzentError
 from ...protocol.files import OCTETS, clean_file_name
 from ...protocol.limits import MIB
+from ...protocol.paths import local_path
 from ...protocol.peers import PromptAttachment
 from ...protocol.text import clean_text
 
@@ -52,7 +53,7 @@ def _look(items: list[PromptAttachment], most: int) -> Iterable[OfferedFile]:
     for item in items:
         shown = f"'{clean_text(item.path, 200)}'"
         try:
-            path = Path(item.path).expanduser()
+            path = local_path(item.path, Path.exists)
             if not path.is_absolute():
                 raise ValueError("give its whole path, since this gateway's directory may be another")
             found = FileOnDisk.look(path)
