@@ -359,7 +359,7 @@ async def invitations_and_grants(house: House) -> None:
         assert (await house.http[user].get("/nodes/pending")).json()["count"] == 0
         answer = await house.http[user].post(f"/nodes/pending/{waiting[0]['pairing_code']}/approve")
         assert error_of(answer) == (404, "code_unknown")
-    assert error_of(await invoke(house.http["bob"], "ada-shared", "new.thing"))[1] == "pending_reapproval"
+    assert error_of(await invoke(house.http["bob"], "ada-shared", "new.thing"))[1] == "unknown_command"
     assert (await ada.post(f"/nodes/pending/{waiting[0]['pairing_code']}/approve")).status_code == 200
     assert (await invoke(house.http["bob"], "ada-shared", "new.thing")).status_code == 200
     # A device that comes by bob's link waits for bob alone.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +26,10 @@ async def test_every_way_in_tells_the_same_of_a_bug(
         call.set_exception(ZeroDivisionError("a secret"))
         return call
 
-    monkeypatch.setattr(gateway.service.gateway.dispatcher, "submit", broken)
+    dispatcher = gateway.service.gateway.dispatcher
+    if late:
+        monkeypatch.setattr(dispatcher, "prepare", lambda *_, **__: SimpleNamespace(capability=None))
+    monkeypatch.setattr(dispatcher, "launch" if late else "prepare", broken)
     async with gateway.http() as http, BareClient(gateway) as client:
         short = await invoke(http, "MyPhone")
         long = await invoke(http, "MyPhone", params={"large": "x" * 1024 * 1024})
