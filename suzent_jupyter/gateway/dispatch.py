@@ -48,6 +48,8 @@ class Prepared(msgspec.Struct, frozen=True, eq=False):
         Checked and encoded.
     seconds : float
         Its deadline, counted from its launch.
+    has_files : bool
+        Whether there may be large files in the parameters.
     earlier : asyncio.Future, optional
         The end of the same call, where it was made before with its idempotency key.
     """
@@ -63,6 +65,7 @@ class Prepared(msgspec.Struct, frozen=True, eq=False):
     origin: dict[str, Any] | None = None
     idempotency: tuple[str, str] | None = None
     fingerprint: bytes = b""
+    has_files: bool = False
     earlier: asyncio.Future[Outcome] | None = None
 
 
@@ -135,7 +138,7 @@ class Dispatcher:
                     return Prepared(principal, session, command, None, b"", seconds, earlier=earlier)
             if command == AGENT_COMMAND and on_agent_event is None:
                 params = on_terms(principal, session, params)
-            capability, encoded = self._check(principal, session, command, params)
+            capability, encoded, has_files = self._check(principal, session, command, params)
         except SuzentError as error:
             self._note(principal, session, command, error.code, None, origin)
             raise
@@ -151,6 +154,7 @@ class Dispatcher:
             origin,
             key,
             fingerprint,
+            has_files,
         )
 
     def launch(self, prepared: Prepared) -> asyncio.Future[Outcome]:
@@ -170,7 +174,7 @@ class Dispatcher:
         if prepared.earlier is not None:
             return prepared.earlier
         try:
-            future = self._launch(prepared, prepared.params)
+            future = self._launch(prepared, prepared.params, prepared.has_files)
         except SuzentError as error:
             self.note_refused(prepared, error.code)
             raise
@@ -185,16 +189,10 @@ class Dispatcher:
             When it may not run any more: the node is gone or paused, its command was withdrawn, the caller may not see
             it now; or ``node_busy``.
         """
-        session, principal, command = prepared.session, prepared.principal, prepared.command
-        self._settings.check_nodes_enabled()
-        require_command(principal, command)
-        if not session.alive or self._registry.by_id(session.node_id) is not session:
-            raise SuzentError("node_disconnected", f"{session.display_name} disconnected.")
-        if not self._registry.may_see(principal, session):
-            raise SuzentError("node_disconnected", f"{session.display_name} is no longer shared.")
-        self._check_state(session, command)
-        session.capability(command, principal)
-        return self._launch(prepared, params)
+        session = prepared.session
+        require_command(prepared.principal, prepared.command)
+        self._check_again(prepared.principal, session, prepared.command)
+        return self._launch(prepared, params, self._has_files(session, params))
 
     def hold(self, prepared: Prepared, future: asyncio.Future[Outcome]) -> asyncio.Future[Outcome]:
         """Return the caller's future of a call: its own, where others may come with the same idempotency key."""
@@ -206,7 +204,7 @@ class Dispatcher:
         """Write down that a call did not come to be."""
         self._note(prepared.principal, prepared.session, prepared.command, code, None, prepared.origin)
 
-    def _launch(self, prepared: Prepared, params: bytes | memoryview) -> asyncio.Future[Outcome]:
+    def _launch(self, prepared: Prepared, params: bytes | memoryview, has_files: bool) -> asyncio.Future[Outcome]:
         session, started = prepared.session, self._loop.time()
         call = Call(
             f"{self._request_prefix}-{next(self._request_ids)}",
@@ -224,7 +222,7 @@ class Dispatcher:
             prepared.idempotency,
             prepared.fingerprint,
         )
-        if self._has_files(session, params):
+        if has_files:
             self._prepare(session, call)
         else:
             session.submit(call)
@@ -244,16 +242,17 @@ class Dispatcher:
 
     def _check(
         self, principal: Principal, session: NodeSession, command: str, params: Raw
-    ) -> tuple[CapabilitySchema, bytes | memoryview]:
+    ) -> tuple[CapabilitySchema, bytes | memoryview, bool]:
         self._check_state(session, command)
         capability = session.capability(command, principal)
         if capability.params_schema or capability.input_schema:
             encoded: bytes | memoryview = encode(check_params(capability, _object(params), session.platform))
         else:
             encoded = _raw_object(params)
-        if not self._has_files(session, encoded):
+        has_files = self._has_files(session, encoded)
+        if not has_files:
             _check_size(session, encoded, self._limits)
-        return capability, encoded
+        return capability, encoded, has_files
 
     def _has_files(self, session: NodeSession, params: bytes | memoryview) -> bool:
         return self.files is not None and self.files.needed(session, params)
@@ -274,7 +273,8 @@ class Dispatcher:
             try:
                 call.params, call.addresses = await files.ready(call.principal, session, call.params)
                 if not call.future.done():
-                    self._check_ready(session, call)
+                    _check_size(session, call.params, self._limits)
+                    self._check_again(call.principal, session, call.command)
                     session.submit(call)
             except SuzentError as error:
                 self.fail(call, error)
@@ -284,14 +284,15 @@ class Dispatcher:
         working = self._loop.create_task(work())
         call.future.add_done_callback(lambda _: working.cancel())
 
-    def _check_ready(self, session: NodeSession, call: Call) -> None:
-        """Look again at what may have changed while files were kept."""
-        _check_size(session, call.params, self._limits)
+    def _check_again(self, principal: Principal, session: NodeSession, command: str) -> None:
+        """Look again at what may have changed while somebody was asked, or files were kept."""
         self._settings.check_nodes_enabled()
-        self._check_state(session, call.command)
-        if not self._registry.may_see(call.principal, session):
+        if not session.alive or self._registry.by_id(session.node_id) is not session:
+            raise SuzentError("node_disconnected", f"{session.display_name} disconnected.")
+        if not self._registry.may_see(principal, session):
             raise SuzentError("node_disconnected", f"{session.display_name} is no longer shared.")
-        session.capability(call.command, call.principal)
+        self._check_state(session, command)
+        session.capability(command, principal)
 
     # -- how a call ends --
 

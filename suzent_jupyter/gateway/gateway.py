@@ -157,6 +157,7 @@ class Gateway:
         self.grants = Grants(self)
         self.unauthorized = Unauthorized(limits)
         self._as_started: dict[str, Any] = {}
+        self._stopped = False
         self._clients: set[ClientLink | MultinodeLink] = set()
 
     # -- life --
@@ -181,6 +182,8 @@ class Gateway:
         self._as_started = self.settings.values()
         self.credentials.start(devices)
         self.ready.set()
+        if self._stopped:
+            return  # while it loaded: nothing may begin that nobody ends any more
         self.permissions.start()
         self.artifacts.begin()
         self.inbox.begin()
@@ -189,6 +192,7 @@ class Gateway:
 
     async def stop(self) -> None:
         """Close every socket with 1001 and finish writing. Listening must have stopped already."""
+        self._stopped = True
         await self.permissions.stop()
         self.runs.end_all()
         for link in [*self.sessions.links(), *self.sockets.all()]:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from support.calls import invoke
 from support.client import BareClient
 from support.device import BareDevice
+from support.frames import send_all
 from support.gateways import ThreadedGateway
 from support.waiting import wait_for
 
@@ -43,30 +44,6 @@ frames = st.one_of(
     st.binary(max_size=40),
 )
 batches = st.lists(frames, min_size=65, max_size=70)
-
-
-async def send_all(ws: Any, batch: list[str | bytes]) -> int:
-    """Send while reading all that comes back; return how many frames went out before the other side closed."""
-
-    async def read() -> None:
-        try:
-            async for _ in ws:
-                pass
-        except websockets.ConnectionClosed:
-            pass
-
-    reading = asyncio.create_task(read())
-    sent = 0
-    try:
-        for frame in batch:
-            await ws.send(frame)
-            sent += 1
-        async with asyncio.timeout(10):
-            await (await ws.ping())  # all of it has been handled when the pong is here
-    except websockets.ConnectionClosed:
-        pass
-    reading.cancel()
-    return sent
 
 
 async def as_first_frames(gateway: ThreadedGateway, batch: list[str | bytes]) -> int:

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from support.gateways import Addresses, Process, ThreadedGateway
+from support.hosts import threaded
 from support.waiting import wait_for
 
 from suzent_jupyter.kernel import ConnectionLost, Gateway, NodeNotFound
-from suzent_jupyter.node import Backoff, NodeHost, TokenVault
+from suzent_jupyter.node import NodeHost
 from suzent_jupyter.protocol.agents import Turn
 
 from .conftest import Phone, Shell
@@ -26,27 +27,12 @@ Start = Callable[..., NodeHost]
 @pytest.fixture
 def start_node(tmp_path: Path) -> Iterator[Start]:
     """Start an app node on a thread of its own, and approve it."""
-    hosts: list[NodeHost] = []
+    with threaded(tmp_path) as start:
 
-    def start(gateway: Addresses, name: str, agent: Any, description: str = "") -> NodeHost:
-        vault = TokenVault(tmp_path / f"keys-{name}", keyring=False)
-        host = NodeHost(
-            gateway.url, name=name, protocol="multinode", agent=agent, capabilities=[], description=description,
-            vault=vault, backoff=Backoff(0.05, 0.1, floor=0.02),
-        )  # fmt: skip
-        hosts.append(host)
-        host.run_in_thread()
-        assert host.wait_for("pending", timeout=20) == "pending"
-        with Gateway(gateway.url, gateway.token) as operator:
-            operator.approve(host.pairing_code or "")
-        assert host.wait_for("connected", timeout=20) == "connected"
-        return host
+        def with_agent(gateway: Addresses, name: str, agent: Any, description: str = "") -> NodeHost:
+            return start(gateway, name, protocol="multinode", agent=agent, capabilities=[], description=description)
 
-    yield start
-    for host in hosts:
-        host.stop()
-    for host in hosts:
-        host.wait_for("stopped", "refused", timeout=10)
+        yield with_agent
 
 
 class Endless:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from support.gateways import Addresses, ThreadedGateway
+from support.hosts import threaded
 from support.kept import digest, kept_files
 from support.played_chats import Node, sent
 from support.played_gateway import PlayedGateway
@@ -26,7 +27,7 @@ from suzent_jupyter.kernel import Gateway, KernelError
 from suzent_jupyter.kernel.errors import CallCancelled, ContentError, UsageError
 from suzent_jupyter.kernel.results import Binary
 from suzent_jupyter.kernel.uploads import Uploads
-from suzent_jupyter.node import Backoff, NodeHost, TokenVault
+from suzent_jupyter.node import NodeHost
 from suzent_jupyter.protocol.agents import Turn
 
 from .conftest import Shell
@@ -57,25 +58,13 @@ def read_files(message: str, turn: Turn) -> str:
 @pytest.fixture
 def start_node(tmp_path: Path) -> Iterator[Start]:
     """Start a node on a thread of its own, and approve it."""
-    hosts: list[NodeHost] = []
+    with threaded(tmp_path) as start:
 
-    def start(gateway: Addresses, name: str = "Lab", **options: Any) -> NodeHost:
-        options.setdefault("capabilities", [by_path, by_bytes, kinds])
-        vault = TokenVault(tmp_path / f"keys-{name}", keyring=False)
-        host = NodeHost(gateway.url, name=name, vault=vault, backoff=Backoff(0.05, 0.1, floor=0.02), **options)
-        hosts.append(host)
-        host.run_in_thread()
-        assert host.wait_for("pending", timeout=20) == "pending"
-        with Gateway(gateway.url, gateway.token) as operator:
-            operator.approve(host.pairing_code or "")
-        assert host.wait_for("connected", timeout=20) == "connected"
-        return host
+        def with_capabilities(gateway: Addresses, name: str = "Lab", **options: Any) -> NodeHost:
+            options.setdefault("capabilities", [by_path, by_bytes, kinds])
+            return start(gateway, name, **options)
 
-    yield start
-    for host in hosts:
-        host.stop()
-    for host in hosts:
-        host.wait_for("stopped", "refused", timeout=10)
+        yield with_capabilities
 
 
 def file_of(tmp_path: Path, size: int, name: str = "scan one.bin") -> tuple[Path, bytes]:

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from support.hosts import HOST_COMMAND
 from support.played_multinode import played_multinode
 
 from suzent_jupyter.cli.conformance.played_gateway import played_gateway
@@ -29,19 +30,13 @@ def broken() -> None:
     raise RuntimeError("bulb")
 '''
 
-# The commands of this file alone, so that the rest of the command line is not in the way.
-CLI = (
-    "import typer; from suzent_jupyter.cli import host; app = typer.Typer(); node = typer.Typer(); "
-    "app.add_typer(node, name='node'); host.register(app, node); app.command()(lambda: None); app()"
-)
-
 
 @asynccontextmanager
 async def process(tmp_path: Path, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
     running = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
-        CLI,
+        HOST_COMMAND,
         "node",
         "host",
         *arguments,

@@ -15,11 +15,12 @@ import pytest
 from support.chats import begin, read, text_of
 from support.client import BareClient
 from support.gateways import ThreadedGateway
+from support.hosts import HOST_COMMAND, make_host, running
 from support.played_multinode import Visit, played_multinode
 from support.running import sync, until
 
 from suzent_jupyter.cli.conformance.played_gateway import played_gateway
-from suzent_jupyter.node import Backoff, NodeHost, TokenVault, this_node
+from suzent_jupyter.node import NodeHost, this_node
 from suzent_jupyter.protocol.errors import SuzentError
 from suzent_jupyter.protocol.permissions import PermissionInfo
 
@@ -38,14 +39,9 @@ PROMPT = {
 @asynccontextmanager
 async def joined(tmp_path: Path, url: str, **options: Any) -> AsyncIterator[NodeHost]:
     options.setdefault("capabilities", [])
-    vault = TokenVault(tmp_path / "vault", keyring=False)
-    host = NodeHost(url, name="Lab", vault=vault, backoff=Backoff(0.02, 0.05, floor=0.01), **options)
-    running = asyncio.create_task(host.run())
-    try:
+    host = make_host(url, tmp_path / "vault", "Lab", **options)
+    async with running(host):
         yield host
-    finally:
-        host.stop()
-        await asyncio.wait_for(running, 10)
 
 
 @asynccontextmanager
@@ -230,10 +226,6 @@ async def test_the_device_and_the_notebook_are_both_asked_and_the_first_answer_c
 
 # -- on a terminal
 
-CLI = (
-    "import typer; from suzent_jupyter.cli import host; app = typer.Typer(); node = typer.Typer(); "
-    "app.add_typer(node, name='node'); host.register(app, node); app.command()(lambda: None); app()"
-)
 LAMP = """
 from suzent_jupyter.node import capability
 
@@ -269,7 +261,7 @@ async def terminal(tmp_path: Path, *options: str) -> AsyncIterator[tuple[Termina
     async with played_gateway() as gateway:
         arguments = ["--url", gateway.url, "--module", "lamp.py", "--no-builtin", *options]
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", CLI, "node", "host", *arguments,
+            sys.executable, "-c", HOST_COMMAND, "node", "host", *arguments,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
             cwd=tmp_path,
             env={**os.environ, "SUZENT_KEYRING": "off", "SUZENT_DATA_DIR": str(tmp_path / "data"), "NO_COLOR": "1"},

@@ -48,3 +48,27 @@ async def next_close(ws: ClientConnection, seconds: float = 10.0) -> tuple[int, 
                 await ws.recv()
         except websockets.ConnectionClosed as error:
             return (error.rcvd.code, error.rcvd.reason) if error.rcvd else (1006, "")
+
+
+async def send_all(ws: Any, batch: list[str | bytes]) -> int:
+    """Send while reading all that comes back; return how many frames went out before the other side closed."""
+
+    async def read() -> None:
+        try:
+            async for _ in ws:
+                pass
+        except websockets.ConnectionClosed:
+            pass
+
+    reading = asyncio.create_task(read())
+    sent = 0
+    try:
+        for frame in batch:
+            await ws.send(frame)
+            sent += 1
+        async with asyncio.timeout(10):
+            await (await ws.ping())  # all of it has been handled when the pong is here
+    except websockets.ConnectionClosed:
+        pass
+    reading.cancel()
+    return sent

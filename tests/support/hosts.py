@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from suzent_jupyter.kernel import Gateway
 from suzent_jupyter.node import Backoff, NodeHost, TokenVault
 
 from .gateways import Addresses
 from .running import until
+
+#: ``jupyter suzent node host`` alone, so that the rest of the command line is not in the way.
+HOST_COMMAND = (
+    "import typer; from suzent_jupyter.cli import host; app = typer.Typer(); node = typer.Typer(); "
+    "app.add_typer(node, name='node'); host.register(app, node); app.command()(lambda: None); app()"
+)
 
 
 def make_host(url: str, folder: Path, name: str = "Bench", **options: Any) -> NodeHost:
@@ -42,6 +49,29 @@ async def joined(gateway: Addresses, folder: Path, **options: Any) -> AsyncItera
             await gateway.approve(host.pairing_code)
         await until(lambda: host.status == "connected", 20, str(host.last_error))
         yield host
+
+
+@contextmanager
+def threaded(folder: Path) -> Iterator[Callable[..., NodeHost]]:
+    """Give what starts hosts on threads of their own, approved and connected: ``start(gateway, name, **options)``."""
+    hosts: list[NodeHost] = []
+
+    def start(gateway: Addresses, name: str, **options: Any) -> NodeHost:
+        options.setdefault("backoff", Backoff(0.05, 0.1, floor=0.02))
+        host = make_host(gateway.url, folder / f"keys-{name}", name, **options)
+        hosts.append(host)
+        host.run_in_thread()
+        assert host.wait_for("pending", timeout=20) == "pending"
+        with Gateway(gateway.url, gateway.token) as operator:
+            operator.approve(host.pairing_code or "")
+        assert host.wait_for("connected", timeout=20) == "connected"
+        return host
+
+    yield start
+    for host in hosts:
+        host.stop()
+    for host in hosts:
+        host.wait_for("stopped", "refused", timeout=10)
 
 
 def play(

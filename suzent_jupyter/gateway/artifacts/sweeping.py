@@ -52,17 +52,14 @@ class Sweeping:
         self._begun = time.time()
         self._something = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
-        self._stopped = False
         self._removing: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
         """Sweep what was left, and from then on while there is anything."""
-        if not self._stopped:  # as it may be while its gateway still starts
-            self._work = asyncio.create_task(self._run())
+        self._work = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
         """Sweep no more."""
-        self._stopped = True
         tasks = [*self._removing, *([self._work] if self._work is not None else [])]
         for task in tasks:
             if task is self._work:

@@ -82,8 +82,6 @@ class Permissions:
 
     def start(self) -> None:
         """Sweep from now on."""
-        if self._stopping:  # as it may be while its gateway still starts
-            return
         seconds = min(_SWEEP_SECONDS, self._limits.permission_history)
         self._sweep = asyncio.get_running_loop().call_later(seconds, self._sweep_now)
 

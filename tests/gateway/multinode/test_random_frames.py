@@ -9,9 +9,9 @@ import random
 from typing import Any
 
 import pytest
-import websockets
 from support.chats import Person
 from support.client import BareClient
+from support.frames import send_all
 from support.gateways import ThreadedGateway
 from support.keyed import Key, KeyedNode, admit, multinode_url
 
@@ -55,30 +55,6 @@ def a_frame(chance: random.Random) -> str | bytes:
         case 2 | 3:
             return json.dumps({**some_fields(chance), "type": chance.choice(KINDS)})
     return json.dumps({**SHAPED, **some_fields(chance), "type": chance.choice(KINDS)})
-
-
-async def send_all(ws: Any, batch: list[str | bytes]) -> int:
-    """Send while reading all that comes back; return how many went out before the other side closed."""
-
-    async def read() -> None:
-        try:
-            async for _ in ws:
-                pass
-        except websockets.ConnectionClosed:
-            pass
-
-    reading = asyncio.create_task(read())
-    sent = 0
-    try:
-        for frame in batch:
-            await ws.send(frame)
-            sent += 1
-        async with asyncio.timeout(10):
-            await (await ws.ping())  # all of it has been handled when the pong is here
-    except websockets.ConnectionClosed:
-        pass
-    reading.cancel()
-    return sent
 
 
 def test_random_frames(gateway: ThreadedGateway, caplog: pytest.LogCaptureFixture) -> None:
